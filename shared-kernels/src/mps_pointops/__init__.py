@@ -1,0 +1,1 @@
+"""Point-cloud operators for PyTorch on Apple silicon."""
