@@ -1,1 +1,15 @@
-"""Point-cloud operators for PyTorch on Apple silicon."""
+"""Point-cloud operators for PyTorch on Apple silicon.
+
+Dense calls take clouds [B, N, 3] and return indices into N. `mps_pointops.flat` takes points
+[N, D] with sorted batch vectors and returns indices into the whole input. Both run the same Metal
+kernels on `mps` tensors, and give the same indices on CPU tensors.
+"""
+
+from mps_pointops import flat
+from mps_pointops.ops.ball_query import ball_query
+from mps_pointops.ops.fps import furthest_point_sample
+from mps_pointops.ops.knn import knn
+
+__version__ = "2.0.0"
+
+__all__ = ["__version__", "ball_query", "flat", "furthest_point_sample", "knn"]

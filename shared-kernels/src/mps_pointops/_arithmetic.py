@@ -1,0 +1,78 @@
+"""The float32 arithmetic of a squared distance, step by step: the meaning of `arithmetic.metal`.
+
+torch has no float32 fused multiply-add on the CPU, so it is made from float64: the product of two
+floats is exact there, the sum is rounded to odd, and one rounding to float32 follows, which is the
+correctly rounded result. Subnormal numbers are flushed to zero at every step, as the GPU does.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mps_pointops._rules import Rule
+
+_MIN_NORMAL = 2.0**-126
+# below this a result is still subnormal after rounding to 24 bits
+_TINY = 2.0**-126 - 2.0**-151
+
+
+def flush(x: Tensor) -> Tensor:
+    """Subnormal float32 numbers become zero; NaN stays."""
+    return torch.where(x.abs() < _MIN_NORMAL, 0.0, x)
+
+
+def _to_float32(exact: Tensor) -> Tensor:
+    return torch.where(exact.abs() < _TINY, 0.0, exact).to(torch.float32)
+
+
+def square(t: Tensor) -> Tensor:
+    """`t * t`, rounded once."""
+    wide = t.to(torch.float64)
+    return _to_float32(wide * wide)
+
+
+def fma_square(t: Tensor, acc: Tensor) -> Tensor:
+    """`fma(t, t, acc)`: rounded once, for acc >= 0."""
+    wide = t.to(torch.float64)
+    product = wide * wide
+    addend = acc.to(torch.float64)
+    total = product + addend
+    # two-sum: total + error is the exact sum
+    part = total - product
+    error = (product - (total - part)) + (addend - part)
+    # a float64 sum may land exactly between two floats: make its last bit odd when it is inexact,
+    # so that the rounding to float32 sees on which side the exact sum lies
+    bits = total.view(torch.int64)
+    inexact = (error != 0) & torch.isfinite(total) & torch.isfinite(error)
+    toward = torch.where(error > 0, 1, -1)
+    bits = torch.where(inexact & (bits & 1 == 0), bits + toward, bits)
+    return _to_float32(bits.view(torch.float64))
+
+
+def squared_norm(t: Tensor, rule: Rule) -> Tensor:
+    """Sum of squares over the last axis of float32 differences `t` (..., D) -> (...)."""
+    x = [t[..., d] for d in range(t.shape[-1])]
+    if rule is Rule.FMA_YXZ:
+        return fma_square(x[2], fma_square(x[0], square(x[1])))
+    acc = square(x[0])
+    for coordinate in x[1:]:
+        if rule is Rule.SEPARATE:
+            acc = acc + square(coordinate)
+        else:
+            acc = fma_square(coordinate, acc)
+    return acc
+
+
+def squared_distance(a: Tensor, b: Tensor, rule: Rule, scale: float = 1.0) -> Tensor:
+    """Squared distance of float32 points (..., D), broadcast; `scale` is a power of two."""
+    difference = flush(flush(a) - flush(b))
+    if scale != 1.0:
+        difference = _to_float32(difference.to(torch.float64) * scale)
+    return squared_norm(difference, rule)
+
+
+def distance_bits(d2: Tensor) -> Tensor:
+    """Float32 numbers that are not negative as int64 keys in the same order; NaN comes last."""
+    bits = d2.contiguous().view(torch.int32).to(torch.int64)
+    return torch.where(torch.isnan(d2), 0x7FC00000, bits)

@@ -1,0 +1,120 @@
+"""Argument checks of the public functions: one form of check, one form of message.
+
+Every message names the operator and the argument, what was expected, what came and, where it is
+not obvious, what to do. Nothing here reads a tensor's values back from the device, with one
+exception: a scalar argument that is itself a tensor.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+FLOAT_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+# 32-bit positions inside the kernels
+MAX_POINTS = 2**31 - 1
+
+
+def _message(op: str, name: str, expected: str, got: str, hint: str) -> str:
+    text = f"{op}: {name} must be {expected}, got {got}"
+    return f"{text}; {hint}" if hint else text
+
+
+def fail_type(op: str, name: str, expected: str, got: str, hint: str = "") -> NoReturn:
+    """Raise TypeError: the wrong kind of object or dtype."""
+    raise TypeError(_message(op, name, expected, got, hint))
+
+
+def fail_value(op: str, name: str, expected: str, got: str, hint: str = "") -> NoReturn:
+    """Raise ValueError: the right kind of object with a value that has no meaning here."""
+    raise ValueError(_message(op, name, expected, got, hint))
+
+
+def as_int(op: str, name: str, value: Any, low: int = 0) -> int:
+    """An integer of at least `low`: Python, NumPy, a 0-d integer tensor; never bool or float."""
+    if type(value) is not int and not isinstance(value, torch.SymInt):
+        if isinstance(value, bool) or (isinstance(value, Tensor) and value.dtype == torch.bool):
+            fail_type(op, name, "an integer", "a bool")
+        try:
+            value = operator.index(value)
+        except TypeError:
+            fail_type(op, name, "an integer", type(value).__name__)
+    if value < low:
+        fail_value(op, name, f"at least {low}", str(value))
+    return value  # type: ignore[no-any-return]
+
+
+def as_float(op: str, name: str, value: Any) -> float:
+    """A finite number of at least zero: Python, NumPy or a one-element tensor."""
+    if isinstance(value, (bool, str, bytes)):
+        fail_type(op, name, "a number", type(value).__name__)
+    if isinstance(value, Tensor) and value.numel() != 1:
+        fail_type(op, name, "a number", f"a tensor of shape {list(value.shape)}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        fail_type(op, name, "a number", type(value).__name__)
+    if not math.isfinite(number) or number < 0:
+        fail_value(op, name, "finite and not negative", str(number))
+    return number
+
+
+def check_points(op: str, name: str, points: Any, rank: int, dim: int | None = None) -> Tensor:
+    """A float tensor of coordinates (..., D) on the CPU or on MPS, with `rank` axes."""
+    if not isinstance(points, Tensor):
+        fail_type(op, name, "a torch.Tensor", type(points).__name__)
+    wanted = {2: "(N, {})", 3: "(B, N, {})"}[rank].format(dim if dim else "D")
+    if points.dim() != rank or (dim is not None and points.shape[-1] != dim):
+        fail_value(op, name, f"of shape {wanted}", f"shape {list(points.shape)}")
+    if points.shape[-1] < 1:
+        fail_value(op, name, f"of shape {wanted} with D >= 1", f"shape {list(points.shape)}")
+    if points.dtype not in FLOAT_DTYPES:
+        hint = "convert it with .float()" if points.dtype != torch.bool else ""
+        fail_type(op, name, "float32, float16 or bfloat16", str(points.dtype), hint)
+    if points.layout != torch.strided:
+        fail_type(op, name, "a dense (strided) tensor", str(points.layout))
+    if points.device.type not in ("cpu", "mps", "meta"):
+        fail_value(op, name, "on device cpu or mps", f"device {points.device}")
+    if points.numel() // points.shape[-1] > MAX_POINTS:
+        fail_value(op, name, f"at most {MAX_POINTS} points in all", f"shape {list(points.shape)}")
+    return points
+
+
+def check_same_device(op: str, name: str, other: Tensor, first_name: str, first: Tensor) -> None:
+    """`other` must live where `first` lives."""
+    if other.device != first.device:
+        fail_value(
+            op,
+            name,
+            f"on the device of {first_name} ({first.device})",
+            f"device {other.device}",
+            f"move one of them with .to({str(first.device)!r})",
+        )
+
+
+def check_same_size(op: str, name: str, what: str, got: int, first_name: str, wanted: int) -> None:
+    """One axis of two arguments must agree."""
+    if got != wanted:
+        fail_value(op, name, f"of the {what} of {first_name} ({wanted})", str(got))
+
+
+def check_batch(op: str, name: str, batch: Any, points: Tensor, points_name: str) -> Tensor:
+    """A vector of cloud numbers, one a point, beside its points. Order is checked by the caller."""
+    if not isinstance(batch, Tensor):
+        fail_type(op, name, "a torch.Tensor", type(batch).__name__)
+    if batch.dtype not in (torch.int64, torch.int32):
+        fail_type(op, name, "int64 or int32", str(batch.dtype))
+    if batch.dim() != 1 or batch.shape[0] != points.shape[0]:
+        wanted = f"of shape [{points.shape[0]}], one cloud number a row of {points_name}"
+        fail_value(op, name, wanted, f"shape {list(batch.shape)}")
+    check_same_device(op, name, batch, points_name, points)
+    return batch
+
+
+def as_float32(points: Tensor) -> Tensor:
+    """Contiguous float32 coordinates, cut from the graph; half precision is widened exactly."""
+    return points.detach().to(torch.float32).contiguous()

@@ -1,0 +1,83 @@
+"""From a room's `.metal` file to a compiled library, once per set of options and process.
+
+`torch.mps.compile_shader` takes one string and keeps no cache, so shared text is prepended here and
+options become `#define` lines. A library is compiled on first use; the first one also checks what
+every kernel relies on: simdgroups of 32 threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from itertools import product
+from typing import Any
+
+import torch
+
+_lock = threading.RLock()
+_sources: list[Source] = []
+
+
+def _read(package: str, name: str) -> str:
+    return resources.files(package).joinpath(name).read_text(encoding="ascii")
+
+
+class Source:
+    """A room's kernel text with the options it can be compiled for.
+
+    Args:
+        package: import name of the room that holds the file.
+        name: the kernel; its file is `<name>.metal`.
+        options: option name -> the values it can have.
+        shared: shared texts, from this folder, to put before it.
+    """
+
+    def __init__(
+        self, package: str, name: str, options: Mapping[str, tuple[int, ...]], *shared: str
+    ) -> None:
+        self.package = package
+        self.name = name
+        self.options = dict(options)
+        self.shared = ("arithmetic", *shared)
+        self._kernels: dict[tuple[int, ...], Any] = {}
+        _sources.append(self)
+
+    def text(self, *values: int) -> str:
+        """The full Metal source for one value of every option, in their order."""
+        defines = [
+            f"#define {option} {value}" for option, value in zip(self.options, values, strict=True)
+        ]
+        parts = [_read(__package__, f"{part}.metal") for part in self.shared]
+        return "\n".join([*defines, *parts, _read(self.package, f"{self.name}.metal")])
+
+    def kernel(self, *values: int) -> Any:
+        """The compiled kernel for one value of every option."""
+        found = self._kernels.get(values)
+        if found is None:
+            with _lock:
+                found = self._kernels.get(values)
+                if found is None:
+                    found = self._compile(values)
+                    self._kernels[values] = found
+        return found
+
+    def _compile(self, values: tuple[int, ...]) -> Any:
+        kernel = getattr(torch.mps.compile_shader(self.text(*values)), self.name)
+        width = kernel.thread_execution_width
+        if width != 32:
+            raise RuntimeError(
+                f"mps_pointops: kernels need simdgroups of 32 threads, this GPU has {width}; "
+                "move the tensors to the CPU and report the chip"
+            )
+        return kernel
+
+
+def variants() -> Iterator[tuple[str, str]]:
+    """Name and full text of every library that can be asked for, of every room imported so far."""
+    for source in _sources:
+        for values in product(*source.options.values()):
+            label = " ".join(
+                f"{option}={value}" for option, value in zip(source.options, values, strict=True)
+            )
+            yield f"{source.name}.metal [{label}]", source.text(*values)

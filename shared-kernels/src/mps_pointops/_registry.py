@@ -1,0 +1,43 @@
+"""Registration of the operators in the `torch.ops.mps_pointops` namespace.
+
+Kernels are plain functions per device (`Library.impl`), which costs less per call than the
+`custom_op` decorator. They run with autograd on, so public functions hand them detached tensors
+unless the operator has a gradient of its own. Autocast has no rule here on purpose: operators take
+half precision and widen it themselves, so nothing is cast twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+
+NAMESPACE = "mps_pointops"
+# torch leaves these untyped; the object must stay alive
+_library: Any = cast(Any, torch.library.Library)(NAMESPACE, "DEF")
+
+
+def register(
+    schema: str,
+    *,
+    cpu: Callable[..., Any],
+    mps: Callable[..., Any],
+    fake: Callable[..., Any],
+) -> Any:
+    """Define an operator with its kernels; returns its overload, which is what to call."""
+    name = schema.partition("(")[0]
+    _library.define(schema)
+    _library.impl(name, cpu, "CPU")
+    _library.impl(name, mps, "MPS")
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
+    return getattr(getattr(torch.ops, NAMESPACE), name).default
+
+
+def register_gradient(
+    name: str, backward: Callable[..., Any], setup_context: Callable[..., Any]
+) -> None:
+    """Give an operator its gradient."""
+    torch.library.register_autograd(
+        f"{NAMESPACE}::{name}", backward, setup_context=setup_context, lib=_library
+    )

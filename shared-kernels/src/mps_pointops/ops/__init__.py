@@ -1,0 +1,1 @@
+"""The operators, one room each: contract (README.md), public function, reference, kernels."""

@@ -1,0 +1,127 @@
+"""Ball query: public function, operator and gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mps_pointops._checks import (
+    as_float,
+    as_int,
+    check_points,
+    check_same_device,
+    check_same_size,
+)
+from mps_pointops._registry import register, register_gradient
+from mps_pointops._rules import as_rule
+from mps_pointops.ops.ball_query.cpu import ball_query_cpu
+from mps_pointops.ops.ball_query.mps import ball_query_mps
+
+_OP = "ball_query"
+
+
+def ball_query(
+    query: Tensor, ref: Tensor, radius: float, K: int, *, rule: str = "fma_xyz"
+) -> tuple[Tensor, Tensor]:
+    """The first K points of `ref`, in input order, strictly inside a ball around every query.
+
+    Args:
+        query: Centres [B, M, D], any D >= 1; float32, float16 or bfloat16 (widened to float32),
+            on cpu or mps.
+        ref: Reference points [B, N, D], same device.
+        radius: Radius of the balls, finite and >= 0.
+        K: Slots per query, >= 0. It may exceed N.
+        rule: Rounding of squared distances: 'fma_xyz', 'separate' or (D = 3) 'fma_yxz'.
+
+    Returns:
+        Squared distances [B, M, K], float32, and indices into N [B, M, K], int64. A point is
+        inside when its squared distance is below `fl32(fl32(radius) * fl32(radius))`; radii
+        whose square is not an ordinary float32 number are compared in a scale of their own.
+        Slots without a point hold distance 0 and index -1. Points with a NaN or infinite
+        coordinate are never inside.
+
+    Raises:
+        TypeError: an argument is not a tensor of those dtypes, `K` is no integer, `radius` no
+            number.
+        ValueError: wrong shapes, sizes that differ, different devices, a negative, infinite or
+            NaN `radius`, a negative `K`.
+
+    Squared distances have a gradient (of any order) in both coordinate tensors, for the points
+    that were chosen. Contract: `ops/ball_query/README.md`.
+    """
+    query = check_points(_OP, "query", query, rank=3)
+    ref = check_points(_OP, "ref", ref, rank=3)
+    check_same_device(_OP, "ref", ref, "query", query)
+    clouds, rows, dim = query.shape
+    check_same_size(_OP, "ref", "batch size", ref.shape[0], "query", clouds)
+    check_same_size(_OP, "ref", "dimension D", ref.shape[2], "query", dim)
+    radius = as_float(_OP, "radius", radius)
+    K = as_int(_OP, "K", K)
+    distance, index = ball_search(
+        query.to(torch.float32).reshape(clouds * rows, dim),
+        ref.to(torch.float32).reshape(clouds * ref.shape[1], dim),
+        None,
+        None,
+        clouds,
+        K,
+        radius,
+        True,
+        False,
+        as_rule(_OP, rule, dim).value,
+    )
+    return distance.view(clouds, rows, K), index.view(clouds, rows, K)
+
+
+def _fake(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+    shape = (query.shape[0], arguments[4])
+    return query.new_empty(shape), query.new_empty(shape, dtype=torch.int64)
+
+
+# The ragged core: query i looks at `ref[first[i]:last[i]]`, indices count in the whole input.
+# Without first the rows are cut into `clouds` equal parts and indices count in the part.
+# `round_radius`: see threshold.py. With `ignore_same_index` row i of `ref` is never a hit of row i of `query`.
+ball_search = register(
+    "ball_query(Tensor query, Tensor ref, Tensor? first, Tensor? last, SymInt clouds, SymInt K,"
+    " float radius, bool round_radius, bool ignore_same_index, int rule) -> (Tensor, Tensor)",
+    cpu=ball_query_cpu,
+    mps=ball_query_mps,
+    fake=_fake,
+)
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    query, ref, first, _, clouds = inputs[:5]
+    index = output[1]
+    ctx.mark_non_differentiable(index)
+    ctx.save_for_backward(query, ref, index)
+    ctx.clouds = None if first is not None else clouds
+
+
+def _backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+    """d|q - p|^2 = 2 (q - p) . (dq - dp), for the chosen pairs."""
+    query, ref, index = ctx.saved_tensors
+    hit = index >= 0
+    chosen = torch.where(hit, index, 0)
+    if ctx.clouds and ctx.clouds > 1:  # indices count in the cloud
+        cloud = torch.arange(ctx.clouds, device=index.device).unsqueeze(1) * (
+            ref.shape[0] // ctx.clouds
+        )
+        chosen = (chosen.view(ctx.clouds, -1) + cloud).view_as(chosen)
+    grad_query = grad_ref = None
+    if ref.shape[0] == 0:
+        grad_query, grad_ref = torch.zeros_like(query), torch.zeros_like(ref)
+    else:
+        difference = query.unsqueeze(1) - ref[chosen]
+        # where, not a product: a padded slot may point at a point that is not finite
+        pull = torch.where(hit.unsqueeze(2), 2.0 * grad.unsqueeze(2) * difference, 0.0)
+        if ctx.needs_input_grad[0]:
+            grad_query = pull.sum(dim=1)
+        if ctx.needs_input_grad[1]:
+            pairs = (chosen.flatten(), -pull.flatten(0, 1))
+            grad_ref = torch.zeros_like(ref).index_add(0, *pairs)
+    return grad_query, grad_ref, *[None] * 8
+
+
+register_gradient("ball_query", _backward, _setup_context)

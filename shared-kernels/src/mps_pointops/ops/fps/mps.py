@@ -1,0 +1,53 @@
+"""Farthest point sampling on MPS: launch of `fps.metal`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mps_pointops._metal import STEPS_PER_THREADGROUP, Source, blocks, launch
+
+SOURCE = Source(__package__, "fps", {"RULE": (0, 1, 2), "DIM": (3, 0), "TIES": (0, 1)})
+
+
+def fps_mps(
+    points: Tensor,
+    ptr: Tensor | None,
+    out_ptr: Tensor | None,
+    start: Tensor | None,
+    clouds: int,
+    picks: int,
+    start_idx: int,
+    skip_near_origin: bool,
+    rule: int,
+    ties: int,
+) -> Tensor:
+    """Operator kernel; arguments as the schema in `fps.py`."""
+    total, dim = points.shape
+    points = points.detach().contiguous()
+    out = torch.empty(picks, dtype=torch.int64, device=points.device)
+    if clouds == 0 or picks == 0:
+        return out
+    kernel = SOURCE.kernel(rule, 3 if dim == 3 else 0, ties)
+    equal = ptr is None
+    nearest = torch.empty(total, dtype=torch.int32, device=points.device)
+    # sizes of one cloud, or bounds when only the device knows them
+    size = total // clouds if equal else total
+    most_picks = picks // clouds if equal else picks
+    shape = [dim, equal, size, most_picks, start_idx, skip_near_origin]
+    group_size = min(1024, (size + 31) // 32 * 32)
+    for first, last in blocks(most_picks, size * dim, STEPS_PER_THREADGROUP):
+        launch(
+            kernel,
+            points,
+            # equal clouds read none of these three: any int64 tensor may stand there
+            out if ptr is None else ptr,
+            out if out_ptr is None else out_ptr,
+            out if start is None else start,
+            nearest,
+            out,
+            [*map(int, shape), first, last],
+            groups=clouds,
+            group_size=group_size,
+        )
+    return out

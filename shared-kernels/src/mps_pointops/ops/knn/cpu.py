@@ -1,0 +1,70 @@
+"""k nearest neighbours on CPU tensors: every pair, in row blocks of bounded memory."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mps_pointops._arithmetic import distance_bits, squared_distance
+from mps_pointops._rules import Rule
+
+# pairs looked at together
+_PAIRS = 2**21
+_NONE = 2**62
+
+
+def knn_cpu(
+    query: Tensor,
+    ref: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    k: int,
+    euclidean: bool,
+    rule: int,
+) -> tuple[Tensor, Tensor]:
+    """Operator kernel; arguments as the schema in `knn.py`."""
+    query, ref = query.detach(), ref.detach()
+    rows = query.shape[0]
+    distance = torch.full((rows, k), torch.inf)
+    index = torch.full((rows, k), -1, dtype=torch.int64)
+    if rows == 0 or k == 0 or ref.shape[0] == 0:
+        return distance, index
+    for begin, end, low, high in row_ranges(rows, ref.shape[0], first, last, clouds):
+        points = ref[low:high]
+        count = min(k, high - low)
+        step = max(1, _PAIRS // (high - low))
+        for row in range(begin, end, step):
+            here = slice(row, min(row + step, end))
+            keys = _keys(query[here], points, Rule(rule))
+            best = torch.topk(keys, count, dim=1, largest=False, sorted=True).values
+            found = best < _NONE
+            number = best & 0xFFFFFFFF
+            d2 = (best >> 32).to(torch.int32).view(torch.float32)
+            distance[here, :count] = torch.where(found, d2, torch.inf)
+            shown = number if first is None else number + low
+            index[here, :count] = torch.where(found, shown, -1)
+    return (distance.sqrt_() if euclidean else distance), index
+
+
+def _keys(query: Tensor, points: Tensor, rule: Rule) -> Tensor:
+    """One integer a pair [M, N], in the order (squared distance, index); `_NONE` if no pair."""
+    d2 = squared_distance(query[:, None], points[None], rule)
+    keys = distance_bits(d2) << 32 | torch.arange(points.shape[0])
+    possible = torch.isfinite(query).all(dim=1)[:, None] & torch.isfinite(points).all(dim=1)
+    return torch.where(possible, keys, _NONE)
+
+
+def row_ranges(
+    rows: int, size: int, first: Tensor | None, last: Tensor | None, clouds: int
+) -> list[tuple[int, int, int, int]]:
+    """Ranges of rows that look at the same points: (first row, last row, first, last point)."""
+    if first is None or last is None:
+        m, n = rows // clouds, size // clouds
+        return [(b * m, (b + 1) * m, b * n, (b + 1) * n) for b in range(clouds) if m and n]
+    starts = torch.ones(rows, dtype=torch.bool)
+    starts[1:] = (first[1:] != first[:-1]) | (last[1:] != last[:-1])
+    begins = starts.nonzero()[:, 0]
+    ends = [*begins[1:].tolist(), rows]
+    ranges = zip(begins.tolist(), ends, first[begins].tolist(), last[begins].tolist(), strict=True)
+    return [(begin, end, low, high) for begin, end, low, high in ranges if low < high]

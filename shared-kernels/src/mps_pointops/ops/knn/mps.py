@@ -1,0 +1,55 @@
+"""k nearest neighbours on MPS: launches of `knn.metal`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mps_pointops._metal import STEPS_PER_DISPATCH, Source, blocks, launch
+
+# places a simdgroup keeps in registers, in 32s; a larger k takes several passes
+ROWS = (1, 2, 4, 8, 16)
+QUERIES_PER_GROUP = 8  # as in knn.metal
+
+SOURCE = Source(__package__, "knn", {"RULE": (0, 1, 2), "DIM": (3, 0), "ROWS": ROWS}, "simd32")
+
+
+def knn_mps(
+    query: Tensor,
+    ref: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    k: int,
+    euclidean: bool,
+    rule: int,
+) -> tuple[Tensor, Tensor]:
+    """Operator kernel; arguments as the schema in `knn.py`."""
+    query, ref = query.detach().contiguous(), ref.detach().contiguous()
+    rows, dim = query.shape
+    distance = torch.empty((rows, k), dtype=torch.float32, device=query.device)
+    index = torch.empty((rows, k), dtype=torch.int64, device=query.device)
+    if rows == 0 or k == 0:
+        return distance, index
+    equal = first is None or last is None
+    size = ref.shape[0] // clouds if equal else ref.shape[0]
+    shape = [dim, int(equal), rows // clouds if equal else rows, size, int(euclidean), k]
+    most = ROWS[-1] * 32
+    for place in range(0, k, most):
+        width = min(most, k - place)
+        kept = next(r for r in ROWS if r * 32 >= width)
+        kernel = SOURCE.kernel(rule, 3 if dim == 3 else 0, kept)
+        for begin, end in blocks(rows, size * dim, STEPS_PER_DISPATCH, QUERIES_PER_GROUP):
+            launch(
+                kernel,
+                query,
+                ref if ref.numel() else query,  # nothing is read from an empty set
+                index if first is None else first,  # equal clouds read neither
+                index if last is None else last,
+                distance,
+                index,
+                [*shape, place, width, begin, end],
+                groups=-(-(end - begin) // QUERIES_PER_GROUP),
+                group_size=32 * QUERIES_PER_GROUP,
+            )
+    return distance, index
