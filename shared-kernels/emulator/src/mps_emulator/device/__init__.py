@@ -1,0 +1,1 @@
+"""The host-memory ``mps`` device: its C++ extension, and what it refuses."""
