@@ -30,7 +30,8 @@ _WARNINGS = (
     *("-Wall", "-Wextra", "-Wshorten-64-to-32", "-Wconditional-uninitialized"),
     *("-Wno-unknown-pragmas", "-Wno-unknown-attributes", "-Wno-ignored-attributes"),
     *("-Wno-unused-parameter", "-Wno-unused-function", "-Wno-unused-const-variable"),
-    "-Wno-missing-field-initializers",
+    # a variable may serve another variant of the #define lines
+    *("-Wno-unused-variable", "-Wno-unused-but-set-variable", "-Wno-missing-field-initializers"),
 )
 _OUTPUT = (
     # fast: every float operation that no pragma protects carries the flag `contract` in the IR
