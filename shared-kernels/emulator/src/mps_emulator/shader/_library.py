@@ -1,0 +1,196 @@
+"""The library and kernel objects, with the rules of torch's own."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import options
+from ._abi import BUFFER, READ_ONLY, THREADGROUP, Launch, Range
+from ._arguments import Binding, bind
+from ._build import Program, build
+from ._errors import describe
+from ._pipeline import Pipeline, check_types, make_pipeline
+from ._toolchain import Mode, runtime
+
+_stream = threading.Lock()  # launches run one after another, as on the stream of a Mac
+
+
+def compile_shader(source: str) -> Library:
+    """Compiles Metal source and returns the library of its kernels.
+
+    Args:
+        source: Text of the kernels, ASCII only.
+
+    Raises:
+        SyntaxError: If the compiler refuses the text.
+    """
+    if not isinstance(source, str):
+        raise TypeError(f"compile_shader expects the source as str, got {type(source).__name__}")
+    if not source.isascii():
+        line = next(i for i, text in enumerate(source.split("\n"), 1) if not text.isascii())
+        raise RuntimeError(
+            f"Metal source must be ASCII; line {line} is not (torch passes it on as ASCII)"
+        )
+    program = build(source, Mode(options.fast_math, options.metal_version, options.checks))
+    check_types(program)
+    return Library(program)
+
+
+class Library:
+    """Compiled kernels; each is an attribute.
+
+    Args:
+        program: The compiled text.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._pipelines: dict[str, Pipeline] = {}
+
+    def __dir__(self) -> list[str]:
+        return list(self._program.kernels)
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name not in self._pipelines:
+            self._pipelines[name] = make_pipeline(self._program, name)
+        return Kernel(self._pipelines[name])
+
+
+class Kernel:
+    """One kernel; calling it launches it and waits.
+
+    Args:
+        pipeline: The kernel and its limits.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._switches = 0
+
+    @property
+    def max_threads_per_threadgroup(self) -> int:
+        """Threads that one threadgroup may have."""
+        return self._pipeline.max_threads
+
+    @property
+    def thread_execution_width(self) -> int:
+        """Lanes of a simdgroup."""
+        return 32
+
+    @property
+    def static_thread_group_memory_length(self) -> int:
+        """Bytes of threadgroup memory that the kernel declares."""
+        return self._pipeline.threadgroup_bytes
+
+    def __call__(
+        self,
+        *args: Any,
+        threads: int | Sequence[int] | None = None,
+        group_size: int | Sequence[int] | None = None,
+        arg_casts: str | Mapping[int, str] | None = None,
+        error_buf_idx: int | None = None,
+    ) -> None:
+        """Runs the kernel over a grid of threads.
+
+        Args:
+            *args: Buffers and scalars; argument i is bound to buffer index i.
+            threads: Size of the grid, 1 to 3 numbers; without it the number of elements of the
+                first tensor.
+            group_size: Size of a threadgroup, as many numbers as ``threads``.
+            arg_casts: Types that scalars are sent as: one name, or names by position.
+            error_buf_idx: Not supported.
+        """
+        if error_buf_idx is not None:
+            raise NotImplementedError("error_buf_idx is not supported by mps_emulator")
+        grid, group = self._sizes(args, threads, group_size)
+        bindings = bind(self._pipeline, args, arg_casts)
+        with _stream:
+            message = self._launch(grid, group, bindings)
+        if message:
+            raise RuntimeError(message)
+
+    def _sizes(
+        self,
+        args: Sequence[Any],
+        threads: int | Sequence[int] | None,
+        group_size: int | Sequence[int] | None,
+    ) -> tuple[list[int], list[int]]:
+        limit, name = self._pipeline.max_threads, self._pipeline.kernel.name
+        grid = _sizes("threads", threads)
+        group = _sizes("group_size", group_size)
+        if grid is None:
+            first = next((a for a in args if isinstance(a, torch.Tensor)), None)
+            grid = None if first is None else [first.numel()]
+        if grid is None or not 1 <= len(grid) <= 3:
+            raise RuntimeError("Number of threads is undefined or has wrong dimension")
+        if group is not None and len(group) != len(grid):
+            raise RuntimeError(
+                f"kernel '{name}': threads has {len(grid)} dimensions, group_size {len(group)}"
+            )
+        if min(grid) <= 0 or max(grid) >= 1 << 32:
+            raise RuntimeError(
+                f"kernel '{name}': threads={tuple(grid)}: each must be from 1 to 2**32 - 1; an "
+                "empty grid is undefined on a Mac, so return before the launch"
+            )
+        if group is None:
+            group = [min(grid[0], limit) if len(grid) == 1 else limit, 1, 1][: len(grid)]
+        if min(group) <= 0:
+            raise RuntimeError(f"kernel '{name}': group_size={tuple(group)} must be positive")
+        if math.prod(group) > limit:
+            raise ValueError(f"Threadgroup size exceeds {limit} limit")
+        fill = [1] * (3 - len(grid))
+        return grid + fill, group + fill
+
+    def _launch(self, grid: list[int], group: list[int], bindings: list[Binding]) -> str:
+        pipeline = self._pipeline
+        buffers = (ctypes.c_void_p * max(1, len(pipeline.slots)))()
+        for at, slot in enumerate(pipeline.slots):
+            buffers[at] = None if slot is None else bindings[slot.index].address
+        variables = pipeline.variables
+        objects = (Range * max(1, len(variables)))(
+            *(Range(start, size, THREADGROUP, i) for i, (start, size) in enumerate(variables))
+        )
+        first = min((start for start, _ in variables), default=0)
+        last = max((start + size for start, size in variables), default=0)
+        ranges = [
+            Range(first, last - first, THREADGROUP, 0),
+            Range(0, 0, BUFFER, 0),  # the lanes' stacks
+        ]
+        ranges += [Range(b.start, b.size, BUFFER, i) for i, b in enumerate(bindings)]
+        program = pipeline.program
+        ranges.append(Range(program.base, program.end - program.base, READ_ONLY, 0))
+        table = (Range * len(ranges))(*ranges)
+        launch = Launch(
+            entry=pipeline.entry,
+            buffers=ctypes.addressof(buffers),
+            ranges=table,
+            objects=objects,
+            range_count=len(ranges),
+            object_count=len(variables),
+            grid=(ctypes.c_uint32 * 3)(*grid),
+            group=(ctypes.c_uint32 * 3)(*group),
+            seed=options.seed & (2**64 - 1),
+            time_limit_ms=int(options.time_limit * 1000),
+            ended_threads_pass=options.ended_threads_pass_barriers,
+            flush_subnormals=True,
+        )
+        failed = runtime().msl_run(ctypes.byref(launch))
+        self._switches = launch.switches
+        return describe(pipeline, launch.error, bindings) if failed else ""
+
+
+def _sizes(name: str, value: int | Sequence[int] | None) -> list[int] | None:
+    if value is None:
+        return None
+    if isinstance(value, int):
+        return [value]
+    sizes = list(value)
+    if not sizes or not all(isinstance(size, int) for size in sizes):
+        raise TypeError(f"{name} must be an int or a sequence of 1 to 3 ints, got {value!r}")
+    return sizes
