@@ -57,10 +57,7 @@ def squared_norm(t: Tensor, rule: Rule) -> Tensor:
         return fma_square(x[2], fma_square(x[0], square(x[1])))
     acc = square(x[0])
     for coordinate in x[1:]:
-        if rule is Rule.SEPARATE:
-            acc = acc + square(coordinate)
-        else:
-            acc = fma_square(coordinate, acc)
+        acc = acc + square(coordinate) if rule is Rule.SEPARATE else fma_square(coordinate, acc)
     return acc
 
 
@@ -70,6 +67,11 @@ def squared_distance(a: Tensor, b: Tensor, rule: Rule, scale: float = 1.0) -> Te
     if scale != 1.0:
         difference = _to_float32(difference.to(torch.float64) * scale)
     return squared_norm(difference, rule)
+
+
+def square_root(d2: Tensor) -> Tensor:
+    """Correctly rounded; torch's own float32 root on the CPU may miss the last bit."""
+    return d2.to(torch.float64).sqrt_().to(torch.float32)
 
 
 def distance_bits(d2: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -102,7 +103,7 @@ def _check_ratio_values(op: str, smallest: int) -> None:
 
 def _plan_on_host(op: str, points: Tensor, ptr: list[int], ratio: float | Tensor) -> Picks:
     clouds = len(ptr) - 1
-    ordered = all(a <= b for a, b in zip(ptr, ptr[1:], strict=False))
+    ordered = all(a <= b for a, b in pairwise(ptr))
     if clouds < 0 or ptr[0] != 0 or ptr[-1] != points.shape[0] or not ordered:
         fail_value(op, "ptr", f"ascending from 0 to {points.shape[0]}", str(ptr))
     _check_ratio_length(op, ratio, clouds)

@@ -81,7 +81,7 @@ def _fake(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
 
 # The ragged core: query i looks at `ref[first[i]:last[i]]`, indices count in the whole input.
 # Without first the rows are cut into `clouds` equal parts and indices count in the part.
-# `round_radius`: see threshold.py. With `ignore_same_index` row i of `ref` is never a hit of row i of `query`.
+# `round_radius`: see threshold.py. `ignore_same_index`: row i of `ref` is never a hit of query i.
 ball_search = register(
     "ball_query(Tensor query, Tensor ref, Tensor? first, Tensor? last, SymInt clouds, SymInt K,"
     " float radius, bool round_radius, bool ignore_same_index, int rule) -> (Tensor, Tensor)",

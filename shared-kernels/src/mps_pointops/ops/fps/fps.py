@@ -78,9 +78,9 @@ def _fake(points: Tensor, *arguments: Any) -> Tensor:
     return points.new_empty((arguments[4],), dtype=torch.int64)
 
 
-# The ragged core. Cloud b is `points[ptr[b]:ptr[b + 1]]`, its picks `out[out_ptr[b]:out_ptr[b + 1]]`
-# count in the whole input, its first pick `start[b]` counts in the cloud. Without ptr the clouds are
-# equal, begin at `start_idx`, and picks count in the cloud.
+# The ragged core. Points `ptr[b]` up to `ptr[b + 1]` are cloud b; its picks are `out_ptr[b]` up to
+# `out_ptr[b + 1]` of the result and count in the whole input; its first pick `start[b]` counts in
+# the cloud. Without ptr the clouds are equal, begin at `start_idx`, and picks count in the cloud.
 fps = register(
     "fps(Tensor points, Tensor? ptr, Tensor? out_ptr, Tensor? start, SymInt clouds, SymInt picks,"
     " SymInt start_idx, bool skip_near_origin, int rule, int ties) -> Tensor",

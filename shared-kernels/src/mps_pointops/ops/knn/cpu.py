@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._arithmetic import distance_bits, squared_distance
+from mps_pointops._arithmetic import distance_bits, square_root, squared_distance
 from mps_pointops._rules import Rule
 
 # pairs looked at together
 _PAIRS = 2**21
-_NONE = 2**62
+_NONE = 2**63 - 1  # above the key of every distance
 
 
 def knn_cpu(
@@ -44,7 +44,7 @@ def knn_cpu(
             distance[here, :count] = torch.where(found, d2, torch.inf)
             shown = number if first is None else number + low
             index[here, :count] = torch.where(found, shown, -1)
-    return (distance.sqrt_() if euclidean else distance), index
+    return (square_root(distance) if euclidean else distance), index
 
 
 def _keys(query: Tensor, points: Tensor, rule: Rule) -> Tensor:
