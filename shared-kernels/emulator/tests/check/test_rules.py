@@ -62,6 +62,11 @@ CASES = {
         "[[max_total_threads(64)]] //!\n" + signature(X),
         "[[max_total_threads_per_threadgroup(64)]] " + signature(X),
     ),
+    "attribute-kernel-in-list": Case(
+        "unknown-attribute",
+        "[[kernel, max_total_threads_per_threadgroup(64)]] //!\nvoid k(device float* x) {}",
+        "[[kernel]] " + signature(X).removeprefix("kernel "),
+    ),
     "attribute-thread-limit": Case(
         "thread-limit",
         "[[max_total_threads_per_threadgroup(2048)]] //!\n" + signature(X),
@@ -169,6 +174,13 @@ CASES = {
         "address-space",
         "struct Node { uint i; };\n" + body("Node n = {i};\nNode* p = &n; //!\nu[i] = p->i;"),
         "struct Node { uint i; };\n" + body("Node n = {i};\nthread Node* p = &n; u[i] = p->i;"),
+    ),
+    "space-scoped-name": Case(
+        "address-space",
+        "namespace a { struct Node { uint i; }; }\n"
+        "static inline uint f(a::Node* n) { return n->i; } //!",
+        "namespace a { struct Node { uint i; }; }\n"
+        "static inline uint f(device const a::Node* n) { return n->i; }",
     ),
     "space-cast": Case(
         "address-space", body("u[i] = *(uint*)x; //!"), body("u[i] = *(device uint*)x;")
@@ -310,6 +322,17 @@ CASES = {
         body("float3 v = (float3)(1.0f, x[1], x[2]); //!\nx[i] = v.x;"),
         body("float3 v = (float3)(max(x[1], x[2]));\nx[i] = v.x;"),
     ),
+    "vector-constructor": Case(
+        "compile",
+        body("float3 v = float3(1.0f, 2.0f); //!\nx[i] = v.x;"),
+        body("float3 v = float3(float2(1.0f, 2.0f), 3.0f) + float3();\nx[i] = v.x;"),
+    ),
+    "threadgroup-initialiser": Case(
+        "threadgroup-initializer",
+        body("threadgroup uint s = 0; //!\nu[i] = s;"),
+        body("uint s = 0;\nu[i] = s;"),
+    ),
+    "printf": Case("compile", body('printf("%d", i); //!'), body("")),
     "function-constant": Case(
         "function-constant",
         "constant uint size [[function_constant(0)]]; //!",

@@ -12,6 +12,7 @@ from mps_emulator.check._source import INPUT, Source
 
 # clang's message or flag -> our rule, first match wins.
 _RULES = (
+    (r"variable cannot have an initializer", "threadgroup-initializer"),
     (r"call to deleted function '(simd|quad)_", "simd-type"),
     (r"call to deleted function 'atomic_|atomic_\w+_explicit'|memory_order_relaxed", "atomic"),
     (

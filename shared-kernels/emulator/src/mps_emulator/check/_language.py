@@ -46,7 +46,7 @@ _TYPES = (
 )
 # fmt: off
 _ATTRIBUTES = frozenset((
-    "kernel", "host_name", "max_total_threads_per_threadgroup", "buffer", "unused", "maybe_unused",
+    "host_name", "max_total_threads_per_threadgroup", "buffer", "unused", "maybe_unused",
     "fallthrough", "always_inline", "noinline", "nodiscard", "deprecated", "likely", "unlikely",
     "visible", "id", "user", "function_constant", "clang::always_inline", "clang::noinline",
     "clang::optnone", "gnu::always_inline", "gnu::noinline",
@@ -179,6 +179,9 @@ class LanguageRules:
                     "#define line before the source"
                 )
                 yield self._problem(index + 2, message, "function-constant")
+            elif attribute.name == "kernel":
+                message = "write the keyword `kernel` before the function, apart from attributes"
+                yield self._problem(index + 2, message, "unknown-attribute")
             elif attribute.name not in _ATTRIBUTES and not on_name:
                 message = f"unknown attribute [[{attribute.name}]]"
                 yield self._problem(index + 2, message, "unknown-attribute")
@@ -193,8 +196,8 @@ class LanguageRules:
         if name not in self._types or self._text(at - 1) in (".", "->"):
             return
         words = [name]
-        while self._is_specifier(at - 1):
-            at -= 1
+        while self._is_specifier(at - 1) or self._text(at - 1) == "::":
+            at -= 2 if self._text(at - 1) == "::" else 1
             words.append(self._text(at))
         words += [self._text(i) for i in range(at, index)]
         if set(words) & set(SPACES):
@@ -214,7 +217,7 @@ class LanguageRules:
 
     def _is_specifier(self, index: int) -> bool:
         text = self._text(index)
-        qualifiers = ("const", "volatile", "struct", "::", "metal", "unsigned", "signed", "static")
+        qualifiers = ("const", "volatile", "struct", "unsigned", "signed", "static")
         return text in SPACES or text in self._types or text in qualifiers or text == "constexpr"
 
     def _vector_cast(self, index: int) -> Iterator[Problem]:

@@ -82,7 +82,8 @@ def find_kernels(tokens: list[Token]) -> list[Kernel]:
     """Every kernel definition, and kernel templates with their instantiations."""
     kernels = []
     for index, token in enumerate(tokens):
-        if token.text == "kernel":
+        listed = index > 0 and tokens[index - 1].text in ("[", ",")  # [[kernel, ...]]
+        if token.text == "kernel" and not listed:
             kernel = _kernel(tokens, index)
             if kernel:
                 kernels.append(kernel)

@@ -42,6 +42,9 @@ kernel void numbers(device packed_float3* p [[buffer(0)]], device float3* v [[bu
     n[i] = clamp(count, 0L, 4L) + long(extract_bits(bits, 2u, 3u)) + min(n[i], LONG_MAX);
     bytes[i] = uchar(uint(n[i]) & 255u);
     uchar4 quarter = uchar4(1, 2, 3, 4);
+    constexpr uint steps = 3;
+    uint2 cells = uint2(n[i], count) + uint2(x, h[i]) + uint2() + uint2(true, steps);
+    bytes[i] += uchar(cells.x);
     int e;
     float m = frexp(x, e);
     complex[i] = float2(ldexp(m, e), as_type<float>(as_type<uint>(quarter)));

@@ -62,45 +62,68 @@ struct shim_identity {
 };
 
 // Vector constructors. `float3(...)` is no expression in OpenCL, so the names become macros below.
-#define SHIM_CONVERT(N)                                        \
-  template <class T, class U>                                  \
-  inline vec<T, N> shim_make##N(vec<U, N> v) {                 \
-    return __builtin_convertvector(v, vec<T, N>);              \
-  }                                                            \
-  template <class T>                                           \
-  inline vec<T, N> shim_make##N(typename shim_identity<T>::type a) { \
-    return (vec<T, N>)(a);                                     \
+// Every part is cast, as in Metal, so that a narrowing one is no finding.
+#define SHIM_MAKE(N)                                  \
+  template <class T>                                  \
+  inline vec<T, N> shim_make##N() {                   \
+    return (vec<T, N>)((T)0);                         \
+  }                                                   \
+  template <class T, class A>                         \
+  inline vec<T, N> shim_make##N(A a) {                \
+    return (vec<T, N>)((T)a);                         \
+  }                                                   \
+  template <class T, class U>                         \
+  inline vec<T, N> shim_make##N(vec<U, N> v) {        \
+    return __builtin_convertvector(v, vec<T, N>);     \
   }
-SHIM_CONVERT(2)
-SHIM_CONVERT(3)
-SHIM_CONVERT(4)
-#undef SHIM_CONVERT
-#define SHIM_SCALAR(name) typename shim_identity<T>::type name
-#define SHIM_PART(N, name) vec<U, N> name
-template <class T>
-vec<T, 2> shim_make2(SHIM_SCALAR(a), SHIM_SCALAR(b));
-template <class T>
-vec<T, 3> shim_make3(SHIM_SCALAR(a), SHIM_SCALAR(b), SHIM_SCALAR(c));
-template <class T, class U>
-vec<T, 3> shim_make3(SHIM_PART(2, a), SHIM_SCALAR(b));
-template <class T, class U>
-vec<T, 3> shim_make3(SHIM_SCALAR(a), SHIM_PART(2, b));
-template <class T>
-vec<T, 4> shim_make4(SHIM_SCALAR(a), SHIM_SCALAR(b), SHIM_SCALAR(c), SHIM_SCALAR(d));
-template <class T, class U>
-vec<T, 4> shim_make4(SHIM_PART(3, a), SHIM_SCALAR(b));
-template <class T, class U>
-vec<T, 4> shim_make4(SHIM_SCALAR(a), SHIM_PART(3, b));
+SHIM_MAKE(2)
+SHIM_MAKE(3)
+SHIM_MAKE(4)
+#undef SHIM_MAKE
+template <class T, class A, class B>
+inline vec<T, 2> shim_make2(A a, B b) {
+  return (vec<T, 2>)((T)a, (T)b);
+}
+template <class T, class A, class B, class C>
+inline vec<T, 3> shim_make3(A a, B b, C c) {
+  return (vec<T, 3>)((T)a, (T)b, (T)c);
+}
+template <class T, class U, class B>
+inline vec<T, 3> shim_make3(vec<U, 2> a, B b) {
+  return (vec<T, 3>)((T)a.x, (T)a.y, (T)b);
+}
+template <class T, class A, class U>
+inline vec<T, 3> shim_make3(A a, vec<U, 2> b) {
+  return (vec<T, 3>)((T)a, (T)b.x, (T)b.y);
+}
+template <class T, class A, class B, class C, class D>
+inline vec<T, 4> shim_make4(A a, B b, C c, D d) {
+  return (vec<T, 4>)((T)a, (T)b, (T)c, (T)d);
+}
+template <class T, class U, class B>
+inline vec<T, 4> shim_make4(vec<U, 3> a, B b) {
+  return (vec<T, 4>)((T)a.x, (T)a.y, (T)a.z, (T)b);
+}
+template <class T, class A, class U>
+inline vec<T, 4> shim_make4(A a, vec<U, 3> b) {
+  return (vec<T, 4>)((T)a, (T)b.x, (T)b.y, (T)b.z);
+}
 template <class T, class U, class W>
-vec<T, 4> shim_make4(SHIM_PART(2, a), vec<W, 2> b);
-template <class T, class U>
-vec<T, 4> shim_make4(SHIM_PART(2, a), SHIM_SCALAR(b), SHIM_SCALAR(c));
-template <class T, class U>
-vec<T, 4> shim_make4(SHIM_SCALAR(a), SHIM_PART(2, b), SHIM_SCALAR(c));
-template <class T, class U>
-vec<T, 4> shim_make4(SHIM_SCALAR(a), SHIM_SCALAR(b), SHIM_PART(2, c));
-#undef SHIM_SCALAR
-#undef SHIM_PART
+inline vec<T, 4> shim_make4(vec<U, 2> a, vec<W, 2> b) {
+  return (vec<T, 4>)((T)a.x, (T)a.y, (T)b.x, (T)b.y);
+}
+template <class T, class U, class B, class C>
+inline vec<T, 4> shim_make4(vec<U, 2> a, B b, C c) {
+  return (vec<T, 4>)((T)a.x, (T)a.y, (T)b, (T)c);
+}
+template <class T, class A, class U, class C>
+inline vec<T, 4> shim_make4(A a, vec<U, 2> b, C c) {
+  return (vec<T, 4>)((T)a, (T)b.x, (T)b.y, (T)c);
+}
+template <class T, class A, class B, class U>
+inline vec<T, 4> shim_make4(A a, B b, vec<U, 2> c) {
+  return (vec<T, 4>)((T)a, (T)b, (T)c.x, (T)c.y);
+}
 }  // namespace metal
 
 #define SHIM_VECTORS(T)          \
