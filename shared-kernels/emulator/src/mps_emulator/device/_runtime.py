@@ -16,7 +16,13 @@ _NAME = "Emulated Apple GPU"
 
 def load() -> None:
     """Makes ``mps`` a working device of this process."""
-    torch.ops.load_library(str(_build.extension()))
+    if torch.cuda.device_count() > 0:
+        raise RuntimeError(
+            "a CUDA GPU is visible, and PyTorch knows one accelerator at a time: hide it with "
+            "CUDA_VISIBLE_DEVICES= (set, and empty) to use the emulated mps device"
+        )
+    library = _build.extension()
+    torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
     _give_functions()
     _give_storage()
     _set_tables()

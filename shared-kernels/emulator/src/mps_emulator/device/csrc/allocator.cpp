@@ -11,7 +11,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#if __has_include(<c10/core/CachingDeviceAllocator.h>)
+#define MPS_EMULATOR_DEVICE_ALLOCATOR TORCH_AT_LEAST(2, 9)
+#if MPS_EMULATOR_DEVICE_ALLOCATOR
 #include <c10/core/CachingDeviceAllocator.h>
 #endif
 
@@ -150,12 +151,10 @@ void free_block(void* context) {
 
 void nothing(void*) {}
 
-#if __has_include(<c10/core/CachingDeviceAllocator.h>)
+#if MPS_EMULATOR_DEVICE_ALLOCATOR
 using AllocatorBase = c10::DeviceAllocator;  // what torch.accelerator.memory_* asks for
-#define MPS_EMULATOR_DEVICE_ALLOCATOR 1
 #else
 using AllocatorBase = c10::Allocator;
-#define MPS_EMULATOR_DEVICE_ALLOCATOR 0
 #endif
 
 struct HostAllocator final : AllocatorBase {

@@ -95,18 +95,24 @@ void inspect(const c10::OperatorHandle& op, const torch::jit::Stack& stack, size
   c10::List<std::string> tensor_names;
   std::vector<at::Tensor> tensors;
   c10::List<std::string> number_names;
-  std::vector<int64_t> numbers;
+  std::vector<double> numbers;
+  c10::List<std::string> string_names;
+  c10::List<std::string> strings;
   for (size_t i = 0; i < arguments.size(); i++) {
     const auto& value = stack[begin + i];
     if (value.isTensor() && value.toTensor().defined()) {
       tensor_names.push_back(arguments[i].name());
       tensors.push_back(value.toTensor());
-    } else if (value.isInt() || value.isBool()) {
+    } else if (value.isInt() || value.isDouble() || value.isBool()) {
       number_names.push_back(arguments[i].name());
-      numbers.push_back(value.isInt() ? value.toInt() : static_cast<int64_t>(value.toBool()));
+      numbers.push_back(value.isBool() ? value.toBool() : value.toScalar().toDouble());
+    } else if (value.isString()) {
+      string_names.push_back(arguments[i].name());
+      strings.push_back(value.toStringRef());
     }
   }
-  torch::jit::Stack call{name, tensor_names, tensors, number_names, numbers};
+  torch::jit::Stack call{name,         tensor_names, tensors, number_names,
+                         numbers, string_names, strings};
   inspecting = true;
   try {
     inspector.callBoxed(call);

@@ -134,6 +134,7 @@ TORCH_LIBRARY_IMPL(aten, MPS, m) {
   m.impl("view", at::native::view);
   m.impl("_reshape_alias", at::native::_reshape_alias);
   m.impl("unfold", at::native::unfold);
+  m.impl("_euclidean_dist", boxed());  // seen as a whole, not as its matrix product
   // the composites behind these ask for a convolution that only a build with Metal has
   m.impl("convolution", boxed());
   m.impl("convolution_backward", boxed());
@@ -159,7 +160,7 @@ TORCH_LIBRARY(mps_emulator, m) {
   m.def("default_generator() -> Generator?", [] { return default_generator(); });
   // judged in Python, where the table of operators known to be wrong is
   m.def("inspect(str operator, str[] tensor_names, Tensor[] tensors, str[] number_names, "
-        "int[] numbers) -> ()");
+        "float[] numbers, str[] string_names, str[] strings) -> ()");
 }
 
 const bool hooks_installed = (install_hooks(), true);

@@ -14,26 +14,27 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Work is finished when it returns, so an event is the time of its record.
-struct HostGuard final : c10::impl::NoOpDeviceGuardImpl<c10::kMPS> {
-  c10::Device getDevice() const override { return kMpsDevice; }
-  c10::Device exchangeDevice(c10::Device) const override { return kMpsDevice; }
+// One stream, one device. Work is finished when it returns, so an event is the time of its record.
+template <c10::DeviceType kType>
+struct Guard : c10::impl::DeviceGuardImplInterface {
+  static constexpr c10::DeviceType static_type = kType;
+  static c10::Device device() { return {kType, kType == c10::kMPS ? 0 : -1}; }
+  static c10::Stream stream() { return c10::Stream(c10::Stream::DEFAULT, device()); }
+
+  c10::DeviceType type() const override { return kType; }
+  c10::Device getDevice() const override { return device(); }
+  c10::Device exchangeDevice(c10::Device) const override { return device(); }
   void setDevice(c10::Device) const override {}
-  c10::Stream getStream(c10::Device) const noexcept override {
-    return c10::Stream(c10::Stream::DEFAULT, kMpsDevice);
-  }
-  c10::Stream getDefaultStream(c10::Device) const override {
-    return c10::Stream(c10::Stream::DEFAULT, kMpsDevice);
-  }
-  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override {
-    return c10::Stream(c10::Stream::DEFAULT, kMpsDevice);
-  }
-  c10::Stream getNewStream(c10::Device, int) const override {
-    return c10::Stream(c10::Stream::DEFAULT, kMpsDevice);
-  }
-  c10::Stream exchangeStream(c10::Stream) const noexcept override {
-    return c10::Stream(c10::Stream::DEFAULT, kMpsDevice);
-  }
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::Stream getStream(c10::Device) const noexcept override { return stream(); }
+  c10::Stream getDefaultStream(c10::Device) const override { return stream(); }
+  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override { return stream(); }
+  c10::Stream getNewStream(c10::Device, int) const override { return stream(); }
+  c10::Stream exchangeStream(c10::Stream) const noexcept override { return stream(); }
+  bool queryStream(const c10::Stream&) const override { return true; }
+  void synchronizeStream(const c10::Stream&) const override {}
+  void synchronizeDevice(const c10::DeviceIndex) const override {}
+
   void record(void** event, const c10::Stream&, const c10::DeviceIndex,
               const c10::EventFlag) const override {
     if (*event == nullptr) *event = new Clock::time_point();
@@ -41,13 +42,10 @@ struct HostGuard final : c10::impl::NoOpDeviceGuardImpl<c10::kMPS> {
   }
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
+  void synchronizeEvent(void*) const override {}
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     delete static_cast<Clock::time_point*>(event);
   }
-  bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override {}
-  void synchronizeEvent(void*) const override {}
-  void synchronizeDevice(const c10::DeviceIndex) const override {}
   double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
     TORCH_CHECK(from != nullptr && to != nullptr,
                 "Both events must be recorded before calculating elapsed time.");
@@ -57,8 +55,12 @@ struct HostGuard final : c10::impl::NoOpDeviceGuardImpl<c10::kMPS> {
   }
 };
 
+struct HostGuard final : Guard<c10::kMPS> {
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+};
+
 // A CUDA build registers its guard whether or not a GPU is there.
-struct NoCudaGuard final : c10::impl::NoOpDeviceGuardImpl<c10::kCUDA> {
+struct NoCudaGuard final : Guard<c10::kCUDA> {
   c10::DeviceIndex deviceCount() const noexcept override { return 0; }
 };
 
