@@ -23,7 +23,8 @@ kernel void probe(device const float* x [[buffer(0)]], device float* y [[buffer(
                   uint i [[thread_position_in_grid]],
                   uint lanes [[threads_per_simdgroup]]) {
     y[i] = x[i] * factor + 1.0f;
-    if (i == 0) width[0] = simd_sum(1u) + 100u * lanes;
+    uint together = simd_sum(1u);
+    if (i == 0) width[0] = together + 100u * lanes;
 }
 """
 
@@ -62,10 +63,10 @@ def check_kernel() -> str:
     if not torch.equal(y.cpu(), x * 2.0 + 1.0):
         wrong = int((y.cpu() != x * 2.0 + 1.0).sum())
         raise ProbeError(f"a compiled kernel gave {wrong} of 4096 wrong values")
-    lanes = int(width.item()) // 100
-    if int(width.item()) != 101 * lanes or lanes != 32:
+    lanes, together = divmod(int(width.item()), 100)
+    if (lanes, together) != (32, 32):
         raise ProbeError(
-            f"simdgroups of 32 threads were expected, the kernel saw {int(width.item())}"
+            f"simdgroups of 32 threads were expected; the kernel sees {lanes} and adds up {together}"
         )
     fast = os.environ.get("PYTORCH_MPS_FAST_MATH", "0") not in ("", "0")
     return f"kernel compiled and right, simdgroups of {lanes}, {'fast' if fast else 'safe'} math"
