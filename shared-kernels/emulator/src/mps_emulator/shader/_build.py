@@ -150,7 +150,7 @@ def _clean(message: str) -> str:
 
 def _entry(index: int, kernel: KernelText) -> str:
     """Returns the C++ text that describes a kernel and starts one lane of it."""
-    function = f"{kernel.expression}"
+    function = f"::{kernel.expression}"
     kind = f"decltype(&{function})"
     types = [f"__msl::parameter_t<{kind}, {i}>" for i in range(len(kernel.parameters))]
     described = [f"__msl::describe<{t}>()" for t in types] or ["msl_param()"]

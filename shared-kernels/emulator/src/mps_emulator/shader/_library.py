@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,14 +34,35 @@ def compile_shader(source: str) -> Library:
     """
     if not isinstance(source, str):
         raise TypeError(f"compile_shader expects the source as str, got {type(source).__name__}")
-    if not source.isascii():
-        line = next(i for i, text in enumerate(source.split("\n"), 1) if not text.isascii())
-        raise RuntimeError(
-            f"Metal source must be ASCII; line {line} is not (torch passes it on as ASCII)"
-        )
+    source = _ascii(source)
     program = build(source, Mode(options.fast_math, options.metal_version, options.checks))
     check_types(program)
     return Library(program)
+
+
+def _ascii(source: str) -> str:
+    """Refuses text that is not ASCII, but for lines of the headers that torch itself inserts."""
+    if source.isascii():
+        return source
+    lines = source.split("\n")
+    known = _torch_lines()
+    for i, line in enumerate(lines):
+        if line.isascii():
+            continue
+        if line.strip() not in known:
+            raise RuntimeError(
+                f"Metal source must be ASCII, line {i + 1} is not: torch hands the text on as ASCII"
+            )
+        lines[i] = line.encode("ascii", "replace").decode()
+    return "\n".join(lines)
+
+
+@functools.cache
+def _torch_lines() -> frozenset[str]:
+    folder = Path(torch.__file__).parent / "include" / "c10" / "metal"
+    texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.h"))]
+    lines = (line.strip() for text in texts for line in text.split("\n"))
+    return frozenset(line for line in lines if not line.isascii())
 
 
 class Library:

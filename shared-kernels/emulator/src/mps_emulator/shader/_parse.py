@@ -26,7 +26,9 @@ def find_kernels(cursor: Cursor) -> list[KernelText]:
             continue
         start = cursor.statement_start(at)
         if cursor.text(start) == "template" and cursor.text(start + 1) != "<":
-            instances.append(_instance(cursor, start, at + marker))
+            inner = _scope(scopes, at)
+            host_name, arguments, base, line = _instance(cursor, start, at + marker)
+            instances.append((host_name, arguments, f"{inner}{base}", line))
             continue
         found = _function(cursor, start, at, marker, scopes)
         if found is None:
@@ -37,12 +39,13 @@ def find_kernels(cursor: Cursor) -> list[KernelText]:
         if cursor.text(start) == "template":
             templates.add(found.expression)
     kernels = [k for key, k in functions.items() if key not in templates]
-    for host_name, expression, base, line in instances:
-        if base not in functions:
+    for host_name, arguments, base, line in instances:
+        of = _look_up(functions, base)
+        if of is None:
             raise syntax_error(line, f"explicit instantiation of unknown kernel '{base}'")
         if host_name is None:
-            raise syntax_error(line, f"instantiation of '{base}' needs [[host_name(\"...\")]]")
-        of = functions[base]
+            raise syntax_error(line, f"instantiation of '{base}' needs [[host_name(...)]]")
+        expression = f"{of.expression}{arguments}"
         kernels.append(KernelText(host_name, expression, of.line, of.parameters, of.max_threads))
     seen: dict[str, int] = {}
     for kernel in kernels:
@@ -69,6 +72,24 @@ def _namespaces(cursor: Cursor) -> list[tuple[int, int, str]]:
     return found
 
 
+def _scope(scopes: list[tuple[int, int, str]], at: int) -> str:
+    """Returns the namespaces around a token as a prefix."""
+    return "".join(f"{name}::" for first, last, name in scopes if first < at < last and name)
+
+
+def _look_up(functions: dict[str, KernelText], name: str) -> KernelText | None:
+    """Finds ``a::b::f``, else ``a::f``, else ``f``, as C++ does."""
+    absolute = name.partition("::::")[2] if "::::" in name else ""
+    if absolute or name.startswith("::"):
+        return functions.get(absolute or name[2:])
+    scopes = name.split("::")
+    while "::".join(scopes) not in functions:
+        if len(scopes) == 1:
+            return None
+        del scopes[-2]
+    return functions["::".join(scopes)]
+
+
 def _kernel_marker(cursor: Cursor, at: int) -> int:
     """Returns how many tokens mark a kernel here: ``kernel``, ``[[kernel]]``; 0 for none."""
     if cursor.text(at) == "kernel" and cursor.text(at - 1) != "[":
@@ -86,6 +107,8 @@ def _skip_attributes(cursor: Cursor, at: int) -> int:
 
 def _name_end(cursor: Cursor, at: int) -> int:
     """Returns the index after a qualified name, without template arguments."""
+    if cursor.text(at) == "::":
+        at += 1
     while cursor.text(at + 1) == "::":
         at += 2
     return at + 1
@@ -107,12 +130,12 @@ def _instance(cursor: Cursor, start: int, at: int) -> tuple[str | None, str, str
         at += 1  # the return type, void
     last = _name_end(cursor, at)
     base = "".join(cursor.texts[at:last])
+    arguments = ""
     if cursor.text(last) == "<":
-        last = cursor.close_angle(last) + 1
-    expression = cursor.join(at, last)
+        arguments = cursor.join(last, cursor.close_angle(last) + 1)
     line = cursor.line(start)
     cursor.blank(start, end + 1)
-    return host_name, expression, base, line
+    return host_name, arguments, base, line
 
 
 def _function(
@@ -129,11 +152,15 @@ def _function(
     if cursor.text(opening) != "(":
         raise syntax_error(line, f"expected the parameters of kernel '{name}'")
     closing = cursor.close(opening)
+    if cursor.text(_skip_attributes(cursor, closing + 1)) != "{":
+        for attribute in cursor.attributes(start, closing):
+            cursor.blank(attribute.start, attribute.end)
+        if marker == 5:
+            cursor.tokens[at].text = " kernel "
+        return None
     parameters = [_parameter(cursor, a, b) for a, b in cursor.split(opening + 1, closing)]
-    if len(parameters) == 1 and parameters[0] is None:
-        parameters = []
-    inner = "".join(f"{scope}::" for a, b, scope in scopes if a < at < b and scope)
-    kernel = KernelText(inner + name, "::" + inner + name, cursor.line(name_at))
+    inner = _scope(scopes, at)
+    kernel = KernelText(inner + name, inner + name, cursor.line(name_at))
     kernel.parameters = [p for p in parameters if p is not None]
     for attribute in cursor.attributes(start, opening):
         if attribute.name == "max_total_threads_per_threadgroup":
@@ -145,8 +172,7 @@ def _function(
         cursor.blank(attribute.start, attribute.end)
     if marker == 5:
         cursor.tokens[at].text = " kernel "
-    kernel.expression = inner + name
-    return kernel if cursor.text(_skip_attributes(cursor, closing + 1)) == "{" else None
+    return kernel
 
 
 def _parameter(cursor: Cursor, start: int, end: int) -> Parameter | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ._cursor import Cursor
+from ._duplicates import drop_duplicates
 from ._kernels import KernelText, syntax_error
 from ._lexer import Token, tokenize
 from ._parse import find_kernels
@@ -43,6 +44,7 @@ def rewrite(preprocessed: str) -> tuple[str, list[KernelText]]:
         elif token.kind == "number":
             _number(token)
     _names(cursor)
+    drop_duplicates(cursor)
     _constructors(cursor)
     _threadgroup_variables(cursor)
     return "".join(token.text for token in tokens) + "\n", kernels
@@ -121,6 +123,8 @@ def _constructors(cursor: Cursor) -> None:
         if after == "(" and before not in ("operator", "~", ".", "->", "using", "typename"):
             if before.isidentifier() and before not in ("return", "else", "case", "do", "in"):
                 continue  # the name of something declared, as in "T x(...)"
+            if cursor.text(i + 2) in ("*", "&") and cursor.text(cursor.close(i + 1) + 1) in "([":
+                continue  # a pointer to a function or array, as in "T (*f)(T)"
             make = "__msl_mkb" if _is_comparison(cursor, i + 2, cursor.close(i + 1)) else "__msl_mk"
             name = cursor.tokens[i]
             if before == "::":

@@ -52,12 +52,14 @@ template <class T> constexpr msl_u32 scalar_kind() {
 template <class T, bool S> struct kind_of { static constexpr msl_u32 value = MSL_OTHER; };
 template <class T> struct kind_of<T, true> { static constexpr msl_u32 value = scalar_kind<T>(); };
 
+template <bool B, class X, class Y> struct instead { typedef X type; };
+template <class X, class Y> struct instead<false, X, Y> { typedef Y type; };
 template <class P> constexpr msl_param describe() {
   typedef typename bound<P>::target Q;
-  typedef __remove_cv(Q) T;
+  // Memory without a type is counted in bytes.
+  typedef typename instead<__is_void(Q), char, __remove_cv(Q)>::type T;
   typedef typename element<T>::type E;
-  return {bound<P>::kind, sizeof(T), alignof(T), sizeof(E), kind_of<E, scalar<E>>::value,
-          element<T>::n, __is_const(Q), 0};
+  return {bound<P>::kind, sizeof(T), alignof(T), sizeof(E), kind_of<E, scalar<E> && !__is_void(Q)>::value, element<T>::n, __is_const(Q), 0};
 }
 
 template <class T> MSL_FN T index_of(const msl_u32* v) {

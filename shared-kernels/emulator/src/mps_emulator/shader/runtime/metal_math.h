@@ -30,12 +30,20 @@ namespace metal {
   template <class T, MSL_IF(__msl::WHICH<T> && __msl::vector<T>)>                              \
   MSL_FN T name(__msl::elem_t<T> x, T y) { return name(T(x), y); }
 
+// Functions of real types alone also take an integer beside a real: pow(x, 2).
+#define MSL_REAL_FORMS(name, scalar_name)                                                      \
+  MSL_BINARY_FORMS(name, scalar_name, real)                                                    \
+  template <class T, class S, MSL_IF(__msl::is_float<T> && __msl::is_int<S>)>                  \
+  MSL_FN T name(T x, S y) { return name(x, T(y)); }                                            \
+  template <class T, class S, MSL_IF(__msl::is_float<T> && __msl::is_int<S>)>                  \
+  MSL_FN T name(S x, T y) { return name(T(x), y); }
+
 #define MSL_COMPARING                                                                          \
   MSL_MIN_MAX                                                                                  \
   MSL_BINARY_FORMS(min, __min, number)                                                         \
   MSL_BINARY_FORMS(max, __max, number)                                                         \
-  MSL_BINARY_FORMS(fmin, __min, real)                                                          \
-  MSL_BINARY_FORMS(fmax, __max, real)                                                          \
+  MSL_REAL_FORMS(fmin, __min)                                                          \
+  MSL_REAL_FORMS(fmax, __max)                                                          \
   template <class T, MSL_IF(__msl::number<T>)> MSL_FN T clamp(T x, T lo, T hi) {               \
     return min(max(x, lo), hi);                                                                \
   }                                                                                            \
@@ -127,11 +135,11 @@ namespace metal {
   MSL_UNARY(cospi, real, MSL_EACH(__builtin_cosf((float)e * M_PI_F)))                           \
   MSL_UNARY(tanpi, real, MSL_EACH(__builtin_tanf((float)e * M_PI_F)))                           \
   MSL_UNARY(fract, real, MSL_EACH(__msl::fraction((float)e)))                                   \
-  MSL_BINARY_FORMS(pow, __msl::power, real)                                                     \
-  MSL_BINARY_FORMS(powr, __msl::power, real)                                                    \
-  MSL_BINARY_FORMS(fmod, __msl::modulo, real)                                                   \
-  MSL_BINARY_FORMS(atan2, __msl::angle, real)                                                   \
-  MSL_BINARY_FORMS(copysign, __msl::with_sign, real)                                            \
+  MSL_REAL_FORMS(pow, __msl::power)                                                     \
+  MSL_REAL_FORMS(powr, __msl::power)                                                    \
+  MSL_REAL_FORMS(fmod, __msl::modulo)                                                   \
+  MSL_REAL_FORMS(atan2, __msl::angle)                                                   \
+  MSL_REAL_FORMS(copysign, __msl::with_sign)                                            \
   template <class T, MSL_IF(__msl::real<T>)> MSL_FN T divide(T x, T y) { return x / y; }        \
   template <class T, MSL_IF(__msl::real<T>)> MSL_FN T fma(T a, T b, T c) {                      \
     return __builtin_elementwise_fma(a, b, c);                                                  \
@@ -159,9 +167,9 @@ namespace metal {
 MSL_PRECISE
 MSL_UNARY(abs, real, __builtin_elementwise_abs(x))
 MSL_UNARY(sign, real, MSL_EACH(__msl::sign_of(e)))
-MSL_BINARY_FORMS(remainder, __msl::rest, real)
-MSL_BINARY_FORMS(fdim, __msl::difference, real)
-MSL_BINARY_FORMS(nextafter, __msl::after, real)
+MSL_REAL_FORMS(remainder, __msl::rest)
+MSL_REAL_FORMS(fdim, __msl::difference)
+MSL_REAL_FORMS(nextafter, __msl::after)
 template <class T, MSL_IF(__msl::real<T>)> MSL_FN T fmin3(T a, T b, T c) { return fmin(fmin(a, b), c); }
 template <class T, MSL_IF(__msl::real<T>)> MSL_FN T fmax3(T a, T b, T c) { return fmax(fmax(a, b), c); }
 template <class T, MSL_IF(__msl::number<T>)> MSL_FN T min3(T a, T b, T c) { return min(min(a, b), c); }

@@ -4,15 +4,17 @@
 
 // Not inlined, merged or moved into branches: the return address says which call a lane is in.
 #define MSL_MEETING                                                                      \
-  __attribute__((noinline, convergent, nomerge, nodebug, no_sanitize("kernel-address"),  \
+  __attribute__((noinline, convergent, noduplicate, nomerge, nodebug, no_sanitize("kernel-address"),  \
                  no_sanitize("bounds"))) inline
 #define MSL_SITE __builtin_return_address(0)
 
 namespace __msl {
-// Hash of the return addresses above the caller: tells apart two calls of one helper.
+// Hash of the return addresses above the caller, down to the kernel's own frame: tells apart two
+// calls of one helper.
 __attribute__((always_inline, nodebug, no_sanitize("kernel-address"))) inline msl_u64 path(void* frame) {
   msl_u64 h = 0;
-  for (void** f = (void**)*(void**)frame; f && *f; f = (void**)*f) h = h * 31 + (msl_u64)f[1];
+  for (void** f = (void**)*(void**)frame; *f && *(void**)*f; f = (void**)*f)
+    h = h * 31 + (msl_u64)f[1];
   return h;
 }
 #define MSL_PATH ::__msl::path(__builtin_frame_address(0))

@@ -31,10 +31,9 @@ msl_switch:
   pushq %r14
   pushq %r15
   movq %rsp, (%rdi)
+  movq %rsi, %rsp
 .hidden msl_land
 .globl msl_land
-msl_land_from_switch:
-  movq %rsi, %rsp
 msl_land:
   popq %r15
   popq %r14
@@ -42,7 +41,8 @@ msl_land:
   popq %r12
   popq %rbx
   popq %rbp
-  ret
+  popq %rcx
+  jmp *%rcx  # a ret would be mispredicted: its call was made by another lane
 .size msl_switch, .-msl_switch
 )");
 extern "C" void msl_switch(void** save, void* load);
