@@ -66,7 +66,7 @@ def check_kernel() -> str:
     lanes, together = divmod(int(width.item()), 100)
     if (lanes, together) != (32, 32):
         raise ProbeError(
-            f"simdgroups of 32 threads were expected; the kernel sees {lanes} and adds up {together}"
+            f"simdgroups of 32 threads were expected; the kernel sees {lanes} and sums {together}"
         )
     fast = os.environ.get("PYTORCH_MPS_FAST_MATH", "0") not in ("", "0")
     return f"kernel compiled and right, simdgroups of {lanes}, {'fast' if fast else 'safe'} math"
