@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mps_pointops._arithmetic import squared_distance
 from mps_pointops._rules import Rule
-from mps_pointops.ops.ball_query.threshold import threshold
+from mps_pointops.ops.ball_query.threshold import Threshold, threshold
 from mps_pointops.ops.knn.cpu import row_ranges
 
 # pairs looked at together
@@ -39,8 +39,7 @@ def ball_query_cpu(
         step = max(1, _PAIRS // (high - low))
         for row in range(begin, end, step):
             here = torch.arange(row, min(row + step, end))
-            centres = query[here].unsqueeze(1)
-            inside = squared_distance(centres, points, Rule(rule), limit.scale) < limit.squared
+            inside = _inside(query[here], points, limit, Rule(rule))
             if ignore_same_index:
                 inside &= torch.arange(low, high) != here.unsqueeze(1)
             place = inside.cumsum(dim=1)
@@ -51,3 +50,17 @@ def ball_query_cpu(
                 query[row + which], points[number], Rule(rule)
             )
     return distance, index
+
+
+def _inside(query: Tensor, points: Tensor, limit: Threshold, rule: Rule) -> Tensor:
+    """Which of the pairs [M, N] are inside: a quick sum first, the rule where it is close."""
+    difference = (query.unsqueeze(1) - points) * limit.scale
+    rough = difference.square_().sum(dim=2)
+    # rounding in any order changes a sum of D squares by less than this part of it
+    margin = (points.shape[1] + 4) * 2.0**-22
+    inside = rough < limit.squared * (1.0 - margin)
+    close = (rough <= limit.squared * (1.0 + margin)) & ~inside
+    row, number = close.nonzero(as_tuple=True)
+    d2 = squared_distance(query[row], points[number], rule, limit.scale)
+    inside[row, number] = d2 < limit.squared
+    return inside
