@@ -1,0 +1,1 @@
+"""`python -m mps_pointops demo`: the operators on a file of points, checked against references."""
