@@ -25,6 +25,7 @@ def load() -> None:
     torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
     _give_functions()
     _give_storage()
+    _mark_forks()
     _set_tables()
 
 
@@ -113,7 +114,6 @@ def _give_functions() -> None:
     functions: dict[str, Any] = {
         "_has_mps": True,
         "_mps_is_available": lambda: True,
-        "_mps_is_in_bad_fork": lambda: False,
         "_mps_is_on_macos_or_newer": lambda major, minor: True,
         "_mps_get_name": lambda: _NAME,
         "_mps_get_core_count": lambda: os.cpu_count() or 1,
@@ -148,6 +148,16 @@ def _give_functions() -> None:
     for query in vars(torch.backends.mps).values():
         if hasattr(query, "cache_clear"):  # it may hold the answers from before
             query.cache_clear()
+
+
+def _mark_forks() -> None:
+    """A forked child must not touch the device, and torch asks whether it is one."""
+
+    def mark() -> None:
+        torch._C._mps_is_in_bad_fork = lambda: True
+        torch.mps._is_in_bad_fork = lambda: True
+
+    os.register_at_fork(after_in_child=mark)
 
 
 def _give_storage() -> None:

@@ -2,8 +2,8 @@
 #include "dispatch.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
-#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
@@ -60,6 +60,15 @@ const Tensor& resize_(const Tensor& self, at::IntArrayRef size,
     impl->empty_tensor_restride(*format);
   }
   return self;
+}
+
+// Not torch's own: up to 2.7 that one is not for MPS tensors.
+Tensor as_strided(const Tensor& self, at::IntArrayRef size, at::IntArrayRef stride,
+                  std::optional<int64_t> offset) {
+  auto result = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(self.storage()), self.key_set(), self.dtype());
+  at::native::setStrided(result, size, stride, offset.value_or(self.storage_offset()));
+  return result;
 }
 
 Tensor& set_storage(Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
@@ -130,7 +139,7 @@ TORCH_LIBRARY_IMPL(aten, MPS, m) {
   m.impl("set_.source_Tensor", set_tensor);
   m.impl("set_.source_Storage", set_whole_storage);
   m.impl("set_.source_Storage_storage_offset", set_storage);
-  m.impl("as_strided", at::native::as_strided_tensorimpl);
+  m.impl("as_strided", as_strided);
   m.impl("view", at::native::view);
   m.impl("_reshape_alias", at::native::_reshape_alias);
   m.impl("unfold", at::native::unfold);
