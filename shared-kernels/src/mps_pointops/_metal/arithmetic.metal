@@ -18,13 +18,11 @@ using namespace metal;
 constant uint INFINITE = 0x7f800000u;  // bits of +inf: smaller keys are finite distances
 constant uint NOTHING = 0xffffffffu;   // key, or index, of an empty slot
 
-static inline bool is_finite(float x) {
-    return (as_type<uint>(x) & INFINITE) != INFINITE;
-}
-
+// Read as bits: in fast math a float is taken to be finite once it is one.
 static inline bool is_finite_point(device const float* p, uint dim) {
+    device const uint* bits = (device const uint*)p;
     for (uint d = 0; d < dim; ++d)
-        if (!is_finite(p[d])) return false;
+        if ((bits[d] & INFINITE) == INFINITE) return false;
     return true;
 }
 
