@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 import mps_pointops
 from mps_pointops.__main__ import main
-from mps_pointops.demo import device, report
-from mps_pointops.demo.errors import DemoError
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 SMALL = ("--npoint", "40", "--k", "8", "--max-hits", "8")
@@ -54,6 +52,19 @@ def test_emulated(run_demo: Run, cloud_file: Path) -> None:
     else:
         assert re.search(r"^device +mps, emulated in software", done.stdout, re.MULTILINE)
         assert "of the emulation, NOT of a GPU" in done.stdout
+
+
+@pytest.mark.slow
+def test_emulated_on_a_scan(run_demo: Run, tmp_path: Path) -> None:
+    dragon = Path(__file__).parents[3] / "integration-tests" / "data" / "dragon.npz"
+    picture = tmp_path / "out.png"
+    done = run_demo("demo", dragon, "--array", "points_5k", "--emulated", "--plot", picture)
+    assert done.returncode == 0, done.stderr
+    assert "5205 points (array 'points_5k', float32)" in done.stdout
+    assert mismatches(done.stdout) == dict.fromkeys(OPERATORS, 0)
+    assert "all 1024 picks" in done.stdout
+    assert done.stdout.count("all 1024 queries") == 2
+    assert picture.stat().st_size > 50_000
 
 
 def test_numbers_in_the_table_are_from_the_run(
@@ -246,65 +257,3 @@ def test_help_imports_nothing_heavy_of_its_own() -> None:
     outside = {name.partition(".")[0] for name in added} & {"matplotlib", "trimesh", "mps_emulator"}
     assert not outside
     assert "mps_pointops.demo.pipeline" not in added
-
-
-def no_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    # None makes the import fail, as where it is not installed
-    monkeypatch.setitem(sys.modules, "mps_emulator", None)
-
-
-@pytest.mark.parametrize("available", [True, False])
-def test_the_default_device(monkeypatch: pytest.MonkeyPatch, available: bool) -> None:
-    no_emulator(monkeypatch)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: available)
-    target = device.pick_device(None, emulated=False)
-    assert target.device == ("mps" if available else "cpu")
-    assert not target.emulated
-    assert any("no Apple GPU" in note for note in target.notes) is not available
-
-
-def test_mps_without_an_apple_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_emulator(monkeypatch)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(DemoError, match="no Apple GPU here; use --device cpu, or --emulated"):
-        device.pick_device("mps", emulated=False)
-
-
-def test_emulated_outside_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_emulator(monkeypatch)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(DemoError, match="part of the source checkout"):
-        device.pick_device(None, emulated=True)
-
-
-def test_emulated_is_ignored_where_mps_is_real(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_emulator(monkeypatch)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    target = device.pick_device(None, emulated=True)
-    assert (target.device, target.emulated) == ("mps", False)
-    assert "ignored" in target.notes[0]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    command = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def test_the_commit_is_that_of_the_package_alone(tmp_path: Path) -> None:
-    ours, other = tmp_path / "ours.py", tmp_path / "installed.py"
-    ours.write_text("")
-    assert report.commit_of(ours) is None
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "add", "ours.py")
-    git(tmp_path, "commit", "-qm", "first")
-    other.write_text("")
-    assert report.commit_of(ours) == git(tmp_path, "rev-parse", "--short=12", "HEAD")
-    assert report.commit_of(other) is None
-    ours.write_text("changed")
-    assert str(report.commit_of(ours)).endswith("-dirty")
-
-
-def test_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    assert report.commit_of(Path(report.__file__)) is None

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,9 @@ from numpy.typing import NDArray
 
 import mps_pointops
 from mps_pointops.demo.device import Target
+from mps_pointops.demo.errors import DemoError
 from mps_pointops.demo.pipeline import Result, default_radius
-from mps_pointops.demo.plot import View, choose_group, choose_view, draw
+from mps_pointops.demo.plot import View, check_target, choose_group, choose_view, draw
 
 
 def make_result(cloud: NDArray[np.float32]) -> Result:
@@ -65,3 +68,9 @@ def test_empty_balls_can_be_drawn(tmp_path: Path, cloud: NDArray[np.float32]) ->
     result.hits.fill_(-1)
     draw(tmp_path / "out.png", "cloud", cloud, result, Target("cpu"))
     assert (tmp_path / "out.png").stat().st_size > 10_000
+
+
+def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # its import fails
+    with pytest.raises(DemoError, match=re.escape('pip install "mps-pointops[demo]"')):
+        check_target(tmp_path / "out.png")

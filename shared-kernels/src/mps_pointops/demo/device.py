@@ -37,7 +37,8 @@ class Target:
             return "mps, emulated in software on the CPU"
         if self.device == "mps":
             return f"mps, {_apple_chip()}"
-        return f"cpu, {platform.machine()}, {torch.get_num_threads()} threads"
+        threads = torch.get_num_threads()
+        return f"cpu, {platform.machine()}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def pick_device(wanted: str | None, emulated: bool) -> Target:
