@@ -5,9 +5,9 @@ import time
 
 import pytest
 import torch
-from mps_emulator.check import check_source
 
 import mps_pointops
+from mps_emulator.check import check_source
 from mps_pointops._metal import Source, blocks, launch, variants
 from mps_pointops._metal import compile as compiling
 
@@ -89,7 +89,7 @@ def test_a_failed_compilation_is_tried_again(source, monkeypatch):
 
 
 def test_one_value_for_every_option(source):
-    with pytest.raises(ValueError, match="shorter|longer"):
+    with pytest.raises(ValueError, match=r"shorter|longer"):
         source.text(0, 3)
 
 

@@ -5,11 +5,10 @@ answer under some seed. On a Mac the math mode belongs to the process and the or
 there the whole test-suite runs once per mode instead.
 """
 
-import mps_emulator
 import pytest
 import torch
-from pointops_testing import CLOUDS, assert_same_bits, cloud, root
 
+import mps_emulator
 import mps_pointops
 from mps_pointops import flat
 from mps_pointops._rules import Rule, Ties
@@ -19,6 +18,7 @@ from mps_pointops.ops.fps import mps as fps_mps
 from mps_pointops.ops.fps.reference import furthest_point_sample_reference
 from mps_pointops.ops.knn import mps as knn_mps
 from mps_pointops.ops.knn.reference import knn_reference
+from pointops_testing import CLOUDS, assert_same_bits, cloud, root
 
 pytestmark = pytest.mark.skipif(
     not mps_emulator.is_installed(), reason="a real GPU cannot be told how to run"

@@ -54,27 +54,28 @@ def fma_square(t: Tensor, acc: Tensor) -> Tensor:
     return _to_float32(bits.view(torch.float64))
 
 
-def squared_norm(t: Tensor, rule: Rule) -> Tensor:
-    """Sum of squares over the last axis of float32 differences `t` (..., D) -> (...)."""
-    x = [t[..., d] for d in range(t.shape[-1])]
-    if rule is Rule.FMA_YXZ:
-        return fma_square(x[2], fma_square(x[0], square(x[1])))
-    acc = square(x[0])
-    for coordinate in x[1:]:
-        acc = acc + square(coordinate) if rule is Rule.SEPARATE else fma_square(coordinate, acc)
-    return acc
-
-
 def squared_distance(a: Tensor, b: Tensor, rule: Rule, scale: float = 1.0) -> Tensor:
     """Squared distance of float32 points (..., D), broadcast; `scale` is a power of two.
 
-    Without a scale subnormal coordinates need no care: what they could change is less than a
-    quarter of the last bit of a difference, or has a square that is zero.
+    Works coordinate by coordinate, so memory is that of the result.
     """
-    if scale == 1.0:
-        return squared_norm(a - b, rule)
-    difference = flush(flush(a) - flush(b))
-    return squared_norm(_to_float32(difference.to(torch.float64) * scale), rule)
+    left, right = a.movedim(-1, 0).contiguous(), b.movedim(-1, 0).contiguous()
+    if scale != 1.0:
+        # Without a scale subnormal coordinates need no care: what they could change is less than
+        # a quarter of the last bit of a difference, or has a square that is zero.
+        left, right = flush(left), flush(right)
+
+    def difference(d: int) -> Tensor:
+        t = left[d] - right[d]
+        return t if scale == 1.0 else _to_float32(flush(t).to(torch.float64) * scale)
+
+    if rule is Rule.FMA_YXZ:
+        return fma_square(difference(2), fma_square(difference(0), square(difference(1))))
+    acc = square(difference(0))
+    for d in range(1, left.shape[0]):
+        t = difference(d)
+        acc = acc.add_(square(t)) if rule is Rule.SEPARATE else fma_square(t, acc)
+    return acc
 
 
 def square_root(d2: Tensor) -> Tensor:

@@ -20,11 +20,9 @@ def round32(exact: Fraction) -> float:
         return 0.0
     if abs(exact) >= _OVERFLOW:
         return float("inf") if exact > 0 else float("-inf")
-    exponent = 0
     size = abs(exact)
-    while size >= 2 ** (exponent + 1):
-        exponent += 1
-    while size < Fraction(2) ** exponent:
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    if size < Fraction(2) ** exponent:
         exponent -= 1
     unit = Fraction(2) ** (exponent - 23)
     rounded = round(size / unit) * unit  # Python rounds half to even

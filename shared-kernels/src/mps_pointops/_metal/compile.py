@@ -48,8 +48,12 @@ class Source:
         defines = [
             f"#define {option} {value}" for option, value in zip(self.options, values, strict=True)
         ]
-        parts = [_read(__package__, f"{part}.metal") for part in self.shared]
-        return "\n".join([*defines, *parts, _read(self.package, f"{self.name}.metal")])
+        texts = [(__package__, part) for part in self.shared] + [(self.package, self.name)]
+        # messages of the compiler then name the file and its line
+        parts = [
+            f'#line 1 "{name}.metal"\n{_read(package, f"{name}.metal")}' for package, name in texts
+        ]
+        return "\n".join([*defines, *parts])
 
     def kernel(self, *values: int) -> Any:
         """The compiled kernel for one value of every option."""

@@ -54,8 +54,10 @@ def ball_query_cpu(
 
 def _inside(query: Tensor, points: Tensor, limit: Threshold, rule: Rule) -> Tensor:
     """Which of the pairs [M, N] are inside: a quick sum first, the rule where it is close."""
-    difference = (query.unsqueeze(1) - points) * limit.scale
-    rough = difference.square_().sum(dim=2)
+    rough = torch.zeros(query.shape[0], points.shape[0])
+    for q, p in zip(query.t(), points.t().contiguous(), strict=True):
+        difference = (q.unsqueeze(1) - p).mul_(limit.scale)
+        rough.addcmul_(difference, difference)
     # rounding in any order changes a sum of D squares by less than this part of it
     margin = (points.shape[1] + 4) * 2.0**-22
     inside = rough < limit.squared * (1.0 - margin)

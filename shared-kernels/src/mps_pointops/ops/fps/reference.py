@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._arithmetic import squared_distance, squared_norm
+from mps_pointops._arithmetic import squared_distance
 from mps_pointops._rules import Rule, Ties
 
 
@@ -34,7 +34,7 @@ def furthest_point_sample_reference(
     size = points.shape[0]
     eligible = torch.isfinite(points).all(dim=1)
     if skip_near_origin:
-        norm = squared_norm(points, rule)
+        norm = squared_distance(points, torch.zeros_like(points), rule)
         eligible &= ~(norm.to(torch.float64) <= 1e-3)
     rank = tie_rank(size, ties)
     nearest = torch.full((size,), torch.inf)
