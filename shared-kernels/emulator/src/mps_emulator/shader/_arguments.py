@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from . import options
 from ._abi import BOOL, FLOAT, OTHER, POINTER, REFERENCE
@@ -141,7 +142,12 @@ def _bytes(data: bytes, shown: str) -> Binding:
 
 def _tensor(where: str, i: int, tensor: torch.Tensor) -> Binding:
     shown = f"{str(tensor.dtype).removeprefix('torch.')} tensor of shape {tuple(tensor.shape)}"
-    if tensor.device.type == "cpu" and not (options.allow_cpu_tensors and tensor.dim()):
+    fake = isinstance(tensor, FakeTensor)
+    if (
+        tensor.device.type == "cpu"
+        and not fake
+        and not (options.allow_cpu_tensors and tensor.dim())
+    ):
         if tensor.dim() > 0:
             raise RuntimeError("Passed CPU tensor to MPS op")
         value = tensor.detach().to(torch.float32) if tensor.dtype is torch.float64 else tensor
@@ -149,13 +155,7 @@ def _tensor(where: str, i: int, tensor: torch.Tensor) -> Binding:
         return _bytes(data, f"0-dim CPU {shown}")
     if tensor.device.type not in ("mps", "cpu"):
         raise RuntimeError(f"{where}: argument {i} is on device '{tensor.device}', expected 'mps'")
-    if type(tensor) is not torch.Tensor and not isinstance(tensor, torch.nn.Parameter):
-        try:
-            address = tensor.data_ptr()
-        except (RuntimeError, ValueError):
-            address = 0
-    else:
-        address = tensor.data_ptr()
+    address = 0 if fake else tensor.data_ptr()
     if not address and tensor.numel():
         raise RuntimeError(
             f"{where}: argument {i}, {shown}, has no memory (a fake or meta tensor); kernels need "
@@ -178,7 +178,7 @@ def _check(pipeline: Pipeline, slot: Slot, arg: Any, binding: Binding, cast: str
     if device:
         item = arg.element_size()
         fits = item in (kind.scalar_size, kind.size) or (
-            kind.scalar_kind == OTHER and kind.size % item == 0
+            kind.scalar_kind == OTHER and (kind.size == 1 or kind.size % item == 0)
         )
         if not fits:
             raise RuntimeError(

@@ -75,6 +75,14 @@ class Program:
         prefixes = tuple(f"_ZZ{self._function(i)[2:]}E" for i in count)
         return [s.name for s in self._threadgroup_symbols() if not s.name.startswith(prefixes)]
 
+    def constants(self) -> list[tuple[int, int]]:
+        """Returns (start, end) of the program's own memory without threadgroup variables."""
+        section = self._file.sections.get("msl_tg")
+        if section is None:
+            return [(self.base, self.end)]
+        start = self.base + section.address
+        return [(self.base, start), (start + section.size, self.end)]
+
     def line(self, address: int) -> int | None:
         """Returns the source line of an instruction, given its address in memory."""
         if self._lines is None:

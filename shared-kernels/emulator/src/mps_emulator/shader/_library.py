@@ -186,8 +186,8 @@ class Kernel:
             Range(0, 0, BUFFER, 0),  # the lanes' stacks
         ]
         ranges += [Range(b.start, b.size, BUFFER, i) for i, b in enumerate(bindings)]
-        program = pipeline.program
-        ranges.append(Range(program.base, program.end - program.base, READ_ONLY, 0))
+        for start, end in pipeline.program.constants():
+            ranges.append(Range(start, end - start, READ_ONLY, 0))
         table = (Range * len(ranges))(*ranges)
         launch = Launch(
             entry=pipeline.entry,

@@ -30,6 +30,11 @@ _TARGET = ("-target", "x86_64-linux-gnu", "-march=x86-64-v3")
 _CODE = (
     *("-O1", "-fPIC", "-fvisibility=hidden", "-ffreestanding", "-nostdinc", "-fwrapv"),
     *("-fno-vectorize", "-fno-slp-vectorize", "-fno-exceptions", "-fno-rtti"),
+    # An operation's return address tells which one it is: calls are not merged, copied or turned
+    # into jumps. Loops without effect stay, to be stopped by the time limit.
+    *("-fno-optimize-sibling-calls", "-fconvergent-functions", "-fno-finite-loops"),
+    *("-mllvm", "-enable-tail-merge=0", "-mllvm", "-disable-tail-duplicate"),
+    *("-mllvm", "-disable-early-taildup", "-mllvm", "-tail-dup-placement=0"),
     *("-fno-threadsafe-statics", "-fno-asynchronous-unwind-tables", "-fno-omit-frame-pointer"),
     *("-fno-lax-vector-conversions", "-fdenormal-fp-math=preserve-sign,preserve-sign"),
     *("-Xclang", "-ffloat16-excess-precision=none"),

@@ -103,7 +103,9 @@ extern msl_state msl_now;
 extern msl_simdgroup* msl_group_now;
 // Blocks the calling lane until its simdgroup (or threadgroup) has met.
 void msl_wait(msl_u32 state, const char* what, void* site, msl_u64 path);
-[[noreturn]] void msl_fail(msl_u32 code, const char* what, void* site, msl_u64 address, msl_u64 size);
+// Does not return. Not declared so: the compiler would call the address sanitizer before it.
+// Without a site it is the caller's.
+__attribute__((nomerge)) void msl_fail(msl_u32 code, const char* what, void* site, msl_u64 address, msl_u64 size);
 msl_u32 msl_in_threadgroup_memory(const void* address);
 int msl_run(msl_launch* launch);
 }

@@ -60,7 +60,7 @@ __attribute__((noinline)) static msl_u32 find(msl_u64 a, msl_u64 n, bool write, 
       return i;
     }
   refuse(write, a, n, site);
-  return 0;
+  return 0;  // not reached
 }
 
 __attribute__((noinline)) static void threadgroup_access(msl_u64 a, msl_u64 n, bool write,

@@ -2,9 +2,10 @@
 #pragma once
 #include "abi.h"
 
-// Not inlined, merged or moved into branches: the return address says which call a lane is in.
+// Neither inlined nor merged: the return address says which call a lane is in. All functions are
+// compiled as convergent, so no call is copied or moved into a branch that lanes take differently.
 #define MSL_MEETING                                                                      \
-  __attribute__((noinline, convergent, noduplicate, nomerge, nodebug, no_sanitize("kernel-address"),  \
+  __attribute__((noinline, nomerge, nodebug, no_sanitize("kernel-address"),  \
                  no_sanitize("bounds"))) inline
 #define MSL_SITE __builtin_return_address(0)
 

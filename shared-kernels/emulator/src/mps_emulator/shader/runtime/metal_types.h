@@ -224,9 +224,13 @@ template <class T, class A> MSL_FN constexpr T __msl_mkb(A a) {
     return __msl_mk<T>(a);
   }
 }
-// (float3)x: the operator binds like a cast.
-template <class T> struct __msl_cast {
-  template <class A> friend MSL_FN constexpr T operator->*(__msl_cast, A a) { return __msl_mk<T>(a); }
+// (float3)x: of all binary operators this one binds tightest, nearly as a cast. A minus before the
+// cast would bind to the cast alone and is carried along.
+template <class T, bool NEGATIVE = false> struct __msl_cast {
+  template <class A> friend MSL_FN constexpr T operator->*(__msl_cast, A a) {
+    return NEGATIVE ? -__msl_mk<T>(a) : __msl_mk<T>(a);
+  }
+  MSL_FN constexpr __msl_cast<T, !NEGATIVE> operator-() const { return {}; }
 };
 
 // ---- packed vectors: no padding, alignment of one component

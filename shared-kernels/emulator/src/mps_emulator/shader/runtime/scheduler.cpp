@@ -418,6 +418,7 @@ void msl_wait(msl_u32 state, const char* what, void* site, msl_u64 path) {
 }
 
 void msl_fail(msl_u32 code, const char* what, void* site, msl_u64 address, msl_u64 size) {
+  if (!site) site = __builtin_return_address(0);
   fail(code, what, (msl_u64)site - 1, address, size);
   leave();
 }
