@@ -9,6 +9,8 @@
 //
 // RULE, DIM: arithmetic.metal. TIES: 0 lowest index, 1 bit-reversed thread order.
 
+#define TOGETHER 2  // points of one thread that are read at once
+
 // Number of points drawn on, and how their tie order is made.
 struct Cloud {
     uint size;
@@ -107,20 +109,38 @@ kernel void fps(
         device const float* centre = cloud_points + ulong(pick) * dim;
         int best = -1;
         uint best_rank = NOTHING;
-        for (uint i = thread_number; i < cloud.size; i += threads) {
-            int key = cloud_nearest[i];
-            if (key < 0) continue;
-            uint distance = distance_key(cloud_points + ulong(i) * dim, centre, dim, 1.0f);
-            if (distance < uint(key)) {
-                key = int(distance);
-                cloud_nearest[i] = key;
+        // reads of several points are under way together
+        for (uint base = thread_number; base < cloud.size; base += threads * TOGETHER) {
+            uint distance[TOGETHER];
+            int key[TOGETHER];
+            for (uint u = 0; u < TOGETHER; ++u) {
+                uint i = base + u * threads;
+                bool inside = i < cloud.size;
+                uint safe = inside ? i : base;
+                distance[u] = distance_key(cloud_points + ulong(safe) * dim, centre, dim, 1.0f);
+                key[u] = inside ? cloud_nearest[safe] : -1;
             }
-            if (key >= best) {
-                uint rank = rank_of(i, cloud);
-                if (key > best || rank < best_rank) {
-                    best = key;
-                    best_rank = rank;
+            for (uint u = 0; u < TOGETHER; ++u) {
+                uint i = base + u * threads;
+                if (key[u] >= 0 && distance[u] < uint(key[u])) {
+                    key[u] = int(distance[u]);
+                    cloud_nearest[i] = key[u];
                 }
+#if TIES == 0
+                // a thread meets its points in ascending order
+                if (key[u] > best) {
+                    best = key[u];
+                    best_rank = i;
+                }
+#else
+                if (key[u] >= 0 && key[u] >= best) {
+                    uint rank = rank_of(i, cloud);
+                    if (key[u] > best || rank < best_rank) {
+                        best = key[u];
+                        best_rank = rank;
+                    }
+                }
+#endif
             }
         }
         int group_best = simd_max(best);
