@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ def install(*, strict: bool = False) -> bool:
         is left alone.
     """
     global _installed
+    torch_is_new = "torch" not in sys.modules
     import torch
 
     if not _installed:
@@ -35,7 +37,7 @@ def install(*, strict: bool = False) -> bool:
             return False
         from mps_emulator.device import _runtime
 
-        _runtime.load()
+        _runtime.load(autograd_may_have_run=not torch_is_new)
         _installed = True
     if strict:
         from mps_emulator.device import _known_wrong

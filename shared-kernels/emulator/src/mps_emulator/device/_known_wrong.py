@@ -187,12 +187,6 @@ TABLE: tuple[KnownWrong, ...] = (
         'pass compute_mode="donot_use_mm_for_euclid_dist"',
         "measured on Apple silicon",
     ),
-    KnownWrong(
-        "cdist.dtype", ("_cdist_forward", "_euclidean_dist"),
-        lambda call: call.tensors["x1"].dtype != torch.float32,
-        "cdist on MPS takes float32 only",
-        "torch/testing/_internal/common_mps.py",
-    ),
 )  # fmt: skip
 
 NAMES = tuple(entry.name for entry in TABLE)

@@ -14,15 +14,22 @@ from pathlib import Path
 
 FLOOR = "2.7.0"
 
-# Operators that the table shows without an MPS kernel and that run on a Mac all the same.
-RUNS_ANYWAY: dict[str, str] = {}
-
-# Operators that a Mac always runs on the CPU, with PyTorch's warning.
+# Operators that a Mac without their MPS kernel runs on the CPU, with PyTorch's warning.
 CPU_SIDE: dict[str, str] = {
     "embedding_renorm_": "registered as a CPU fallback by the MPS backend itself",
-    "linalg_svd": "registered as a CPU fallback by the MPS backend itself",
-    "linalg_svd.U": "registered as a CPU fallback by the MPS backend itself",
+    "_linalg_svd": "part of linalg_svd, which the MPS backend registers as a CPU fallback",
+    "_linalg_svd.U": "part of linalg_svd, which the MPS backend registers as a CPU fallback",
     "col2im": "registered as a CPU fallback by the MPS backend itself",
+}
+
+# Operators that PyTorch takes apart before they reach a device, and that have to arrive whole.
+WHOLE: dict[str, str] = {
+    "convolution": "its parts ask for a convolution that only a build with Metal has",
+    "convolution_backward": "its parts ask for a convolution that only a build with Metal has",
+    "_euclidean_dist": "known to be inexact as a whole; its parts do not show it",
+    "ldexp.Tensor": "calls a kernel table that has no entry for MPS in a build without Metal",
+    "ldexp_": "calls a kernel table that has no entry for MPS in a build without Metal",
+    "ldexp.out": "calls a kernel table that has no entry for MPS in a build without Metal",
 }
 
 
@@ -119,12 +126,35 @@ def table_version() -> str:
     return chosen
 
 
-def missing() -> list[str]:
-    """Returns the operators that the device refuses for want of an MPS kernel."""
+@functools.cache
+def _without_kernel() -> frozenset[str]:
     names = set(without_mps_kernel(installed_entries()))
     if table_version() == FLOOR:
         names |= set(floor())  # what the installed release lost stays lost
-    return sorted(names - RUNS_ANYWAY.keys() - CPU_SIDE.keys())
+    return frozenset(names)
+
+
+def missing() -> list[str]:
+    """Returns the operators that the device refuses for want of an MPS kernel."""
+    return sorted(_without_kernel() - CPU_SIDE.keys())
+
+
+def cpu_side() -> list[str]:
+    """Returns the operators that a Mac runs on the CPU, whatever the environment says."""
+    return sorted(_without_kernel() & CPU_SIDE.keys())
+
+
+def whole() -> list[str]:
+    """Returns the operators of :data:`WHOLE` that the installed PyTorch takes apart.
+
+    Those made of differentiable parts stay as they are: whole, they would have no gradient.
+    """
+    entries = installed_entries()
+    return [
+        name
+        for name in WHOLE
+        if name in entries and "CompositeExplicitAutograd" in entries[name].keys
+    ]
 
 
 def qualified(names: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+import types
 from typing import Any
 
 import torch
@@ -14,8 +15,13 @@ from mps_emulator.device import _build, _operators
 _NAME = "Emulated Apple GPU"
 
 
-def load() -> None:
-    """Makes ``mps`` a working device of this process."""
+def load(*, autograd_may_have_run: bool) -> None:
+    """Makes ``mps`` a working device of this process.
+
+    Args:
+        autograd_may_have_run: Whether autograd may have started, without this device. It is then
+            started for the device at once, and not by the first backward pass as usual.
+    """
     if torch.cuda.device_count() > 0:
         raise RuntimeError(
             "a CUDA GPU is visible, and PyTorch knows one accelerator at a time: hide it with "
@@ -27,14 +33,16 @@ def load() -> None:
     _give_storage()
     _mark_forks()
     _set_tables()
+    if autograd_may_have_run:
+        torch.ops.mps_emulator.start_autograd()
 
 
 def _set_tables() -> None:
     ops = torch.ops.mps_emulator
     entries = _operators.installed_entries()
-    missing = _operators.missing()
-    ops.set_table("refused", _operators.qualified(missing))
-    ops.set_table("cpu_side", _operators.qualified(_operators.CPU_SIDE))
+    ops.run_whole(_operators.whole())
+    ops.set_table("refused", _operators.qualified(_operators.missing()))
+    ops.set_table("cpu_side", _operators.qualified(_operators.cpu_side()))
     ops.set_table(
         "unchecked",
         _operators.qualified(name for name, entry in entries.items() if not entry.device_check),
@@ -86,6 +94,33 @@ class _Events:
         return (stop - begin) * 1e3
 
 
+class _Streams:
+    """The one stream, for the releases whose ``torch.mps`` has streams."""
+
+    def __init__(self) -> None:
+        self._current = types.SimpleNamespace(stream_id=0)
+
+    def current(self) -> Any:
+        return self._current
+
+    def set(self, stream: Any) -> None:
+        self._current = types.SimpleNamespace(stream_id=stream.stream_id)
+
+    @staticmethod
+    def give_base() -> None:
+        """Fills the empty base class that torch puts in where Metal is missing."""
+        base = getattr(torch._C, "_MPSStreamBase", None)
+        if base is None:
+            return
+        base.__new__ = lambda cls, *args, **kwargs: object.__new__(cls)
+        base.__init__ = lambda self, stream_id=0, **_: setattr(self, "_number", stream_id)
+        base.stream_id = property(lambda self: self._number)
+        base.synchronize = lambda self: None
+        base.query = lambda self: True
+        base.__eq__ = lambda self, other: self.stream_id == getattr(other, "stream_id", None)
+        base.__hash__ = lambda self: hash(self.stream_id)
+
+
 def _default_generator() -> torch.Generator:
     generator: torch.Generator = torch.ops.mps_emulator.default_generator()
     return generator
@@ -111,6 +146,8 @@ def _nothing(*args: object) -> None:
 def _give_functions() -> None:
     ops = torch.ops.mps_emulator
     events = _Events()
+    streams = _Streams()
+    streams.give_base()
     functions: dict[str, Any] = {
         "_has_mps": True,
         "_mps_is_available": lambda: True,
@@ -133,6 +170,10 @@ def _give_functions() -> None:
         "_mps_synchronizeEvent": events.wait,
         "_mps_queryEvent": events.query,
         "_mps_elapsedTimeOfEvents": events.elapsed,
+        "_mps_getCurrentStream": streams.current,
+        "_mps_setStream": streams.set,
+        "_mps_maxBufferLength": lambda: 2**40,
+        "_mps_host_alias_storage": _not_emulated("host_alias_storage"),
         "_mps_profilerStartTrace": _nothing,
         "_mps_profilerStopTrace": _nothing,
         "_mps_isCaptureEnabled": lambda: False,
@@ -154,8 +195,8 @@ def _mark_forks() -> None:
     """A forked child must not touch the device, and torch asks whether it is one."""
 
     def mark() -> None:
-        torch._C._mps_is_in_bad_fork = lambda: True
-        torch.mps._is_in_bad_fork = lambda: True
+        for module, name in ((torch._C, "_mps_is_in_bad_fork"), (torch.mps, "_is_in_bad_fork")):
+            setattr(module, name, lambda: True)
 
     os.register_at_fork(after_in_child=mark)
 

@@ -64,4 +64,7 @@ class Aliases {
 // --- runtime.cpp ---
 void install_hooks();
 
+// --- engine.cpp ---
+void start_autograd();
+
 }  // namespace mps_emulator

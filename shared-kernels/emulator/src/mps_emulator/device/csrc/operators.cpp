@@ -143,10 +143,6 @@ TORCH_LIBRARY_IMPL(aten, MPS, m) {
   m.impl("view", at::native::view);
   m.impl("_reshape_alias", at::native::_reshape_alias);
   m.impl("unfold", at::native::unfold);
-  m.impl("_euclidean_dist", boxed());  // seen as a whole, not as its matrix product
-  // the composites behind these ask for a convolution that only a build with Metal has
-  m.impl("convolution", boxed());
-  m.impl("convolution_backward", boxed());
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradMPS, m) {
@@ -154,12 +150,22 @@ TORCH_LIBRARY_IMPL(aten, AutogradMPS, m) {
          torch::CppFunction::makeFromBoxedFunction<&attention>());
 }
 
+// Gives the boxed kernel to operators that torch would take apart before they get here.
+void run_whole(const std::vector<std::string>& operators) {
+  static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::MPS,
+                                            __FILE__, __LINE__);
+  for (const auto& name : operators) library->impl(name.c_str(), boxed());
+}
+
 TORCH_LIBRARY(mps_emulator, m) {
   m.def("set_table(str table, str[] operators) -> ()",
         [](const std::string& table, std::vector<std::string> operators) {
           set_table(table, operators);
         });
+  m.def("run_whole(str[] operators) -> ()",
+        [](std::vector<std::string> operators) { run_whole(operators); });
   m.def("set_cpu_fallback(bool enabled) -> ()", set_cpu_fallback);
+  m.def("start_autograd() -> ()", start_autograd);
   m.def("log_open() -> ()", log_open);
   m.def("log_take(bool close) -> str[]", log_take);
   m.def("take_overruns() -> str[]", take_overruns);
