@@ -25,6 +25,7 @@ CONSTRUCTED = [
     ("float3(float3(1, 2, 3) < float3(2)).x", 1),
     ("float(int3(float3(1, 2, 3) == float3(1)).x)", 1),
     ("float(uint2(isnan(float2(NAN, 1))).x)", 1),
+    ("(float3(1, 2, 3) > 1).y + 5", 6),
     ("metal::float3(1, 2, 3).x", 1),
     ("vec<float, 3>(1).z", 1),
     ("float4(1, 2, 3, 4).wzyx.x", 4),

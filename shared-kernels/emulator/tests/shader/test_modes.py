@@ -62,7 +62,7 @@ def test_contract_reaches_helpers(compiled):
     assert run(compiled, "o[0] = sq(x[0], x[1]);", before=before) == [0]
 
 
-REASSOCIATED = "o[0] = (x[2] + x[3]) - x[2];"
+REASSOCIATED = "float a = x[2], b = x[3]; o[0] = (a + b) - a;"
 
 
 def test_safe_math_does_not_reassociate(compiled):
@@ -95,7 +95,7 @@ def test_relaxed_math_mode(compiled):
 
 def test_safe_block_in_fast_math(compiled, monkeypatch):
     monkeypatch.setattr(options, "fast_math", True)
-    body = f"{REASSOCIATED}\n{{\n#pragma METAL fp math_mode(safe)\no[1] = (x[2] + x[3]) - x[2];\n}}"
+    body = f"{REASSOCIATED}\n{{\n#pragma METAL fp math_mode(safe)\no[1] = (a + b) - a;\n}}"
     assert run(compiled, body, 2) == [1, 0]
 
 

@@ -149,6 +149,10 @@ def test_fake_and_meta_tensors(compiled):
         ("o[0] = 1 / (int(n) - 8);", "integer division by zero"),
         ("o[0] = 7u % uint(n - 8);", "integer division by zero"),
         ("o[0] = (-2147483647 - 1) / (int(n) - 9);", "integer division by zero or overflow"),
+        ("o[0] = 1 << (n + 24);", "shift by 32"),
+        ("o[0] = 1u >> (n - 9);", "shift by -1"),
+        ("((device float4*)(o + n - 7))[0] = 1;", "misaligned access"),
+        ("o[0] = *(device float*)((device uchar*)o + n - 7);", "misaligned access"),
         ("*(device int*)(ulong(&table[0]) ^ ulong(n) ^ 8) = 1;", r"write to constant memory"),
     ],
 )

@@ -145,6 +145,9 @@ kernel void f(device float* o, constant float* c) {
         ("kernel void f(device float* o) {\n o[0] = 1 \n}", 4, "expected ';'"),
         ("#include <c10/metal/utils.h>\n", 3, "file not found"),
         ("#error stop here", 3, "stop here"),
+        ("constant uint k [[function_constant(0)]];", 3, "function constants cannot be set"),
+        ("constant float k = sqrt(2.0f);", 3, "global constructor"),
+        ("inline int g(int a) { if (a) return 1; }", 3, "non-void function"),
         ("kernel void f(device float* o) {\n double d = 1; o[0] = d;\n}", 4, "'double' is not"),
         ("kernel void f(device float* o) {\n o[0] = 1.0l;\n}", 4, "'double' is not"),
         ("kernel int f(device float* o) { return 1; }", 3, "return type 'void'"),
@@ -258,6 +261,12 @@ def test_headers_that_torch_inserts(header):
     text = f"#include <c10/metal/{header}.h>\nkernel void f(device float* o) {{ o[0] = 1; }}\n"
     lib = shader.compile_shader(_embed_headers(text.splitlines(True), [include], set()))
     assert "f" in dir(lib)
+
+
+def test_unknown_metal_version(compiled, monkeypatch):
+    monkeypatch.setattr(options, "metal_version", 200)
+    with pytest.raises(ValueError, match="expected 310, 320 or 400"):
+        compiled("kernel void f() {}")
 
 
 def test_compilation_is_kept(compiled, monkeypatch):

@@ -170,7 +170,7 @@ def _entry(index: int, kernel: KernelText) -> str:
             arguments.append(f"__msl::builtin::{parameter.builtin}<{t}>()")
         else:
             arguments.append(f"__msl::bound<{t}>::get(b[{i}])")
-    unchecked = '__attribute__((no_sanitize("kernel-address"), nodebug))'
+    unchecked = "__attribute__((MSL_UNCHECKED, nodebug))"
     return f"""
 {_VISIBLE} const void* const __msl_function_{index} = (const void*)(&{function});
 {_VISIBLE} constexpr msl_param __msl_params_{index}[] = {{{", ".join(described)}}};

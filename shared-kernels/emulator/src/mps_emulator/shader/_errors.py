@@ -61,6 +61,8 @@ def _what(pipeline: Pipeline, error: Error, bindings: Sequence[Binding]) -> str:
         )
     if code is Code.ARRAY_INDEX:
         return f"index {_signed(error.address)} is outside an array"
+    if code is Code.SHIFT:
+        return f"shift by {_signed(error.address)}, as many bits as the value has or more"
     if code is Code.FAULT:
         return f"access to invalid address {error.address:#x}"
     if code is Code.TIME_LIMIT:
@@ -74,6 +76,7 @@ _FIXED = {
     Code.ARITHMETIC_FAULT: "integer division by zero or overflow, which is undefined",
     Code.STACK_OVERFLOW: "thread memory exhausted: local arrays or recursion are too large",
     Code.THREADGROUP_FLOAT_ATOMIC: "float atomics exist in device memory only, not in threadgroup",
+    Code.MISALIGNED: "misaligned access: the address is no multiple of the type's alignment",
     Code.SETUP: "no memory for the lanes' stacks",
 }
 

@@ -35,6 +35,10 @@ def compile_shader(source: str) -> Library:
     if not isinstance(source, str):
         raise TypeError(f"compile_shader expects the source as str, got {type(source).__name__}")
     source = _ascii(source)
+    if options.metal_version not in (310, 320, 400):
+        raise ValueError(
+            f"options.metal_version is {options.metal_version!r}, expected 310, 320 or 400"
+        )
     program = build(source, Mode(options.fast_math, options.metal_version, options.checks))
     check_types(program)
     return Library(program)
@@ -94,7 +98,8 @@ class Kernel:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._switches = 0
+        self.lane_switches = 0
+        """Switches between lanes in the last launch, for measurements."""
 
     @property
     def max_threads_per_threadgroup(self) -> int:
@@ -204,7 +209,7 @@ class Kernel:
             flush_subnormals=True,
         )
         failed = runtime().msl_run(ctypes.byref(launch))
-        self._switches = launch.switches
+        self.lane_switches = launch.switches
         return describe(pipeline, launch.error, bindings) if failed else ""
 
 

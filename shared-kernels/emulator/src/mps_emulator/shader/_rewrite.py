@@ -20,6 +20,7 @@ _FLOAT = re.compile(
 _HEX_FLOAT = re.compile(r"0[xX][0-9a-fA-F.]+[pP][+-]?[0-9]+(?P<suffix>\w*)")
 _PRAGMA = re.compile(r"\s*#\s*pragma\s+METAL\s+fp\s+(\w+)\s*\(\s*(\w+)\s*\)\s*$")
 _COMPARISONS = frozenset({"==", "!=", "<=", ">=", "<", ">", "&&", "||", "!"})
+_COMPONENTS = frozenset("xyzwrgba")
 _PREDICATES = frozenset({"isnan", "isinf", "isfinite", "isnormal", "signbit"})
 _MATH_MODES = {
     "safe": "#pragma float_control(precise, on)",
@@ -46,6 +47,7 @@ def rewrite(preprocessed: str) -> tuple[str, list[KernelText]]:
     _names(cursor)
     drop_duplicates(cursor)
     _constructors(cursor)
+    _mask_components(cursor)
     _threadgroup_variables(cursor)
     return "".join(token.text for token in tokens) + "\n", kernels
 
@@ -91,6 +93,10 @@ def _names(cursor: Cursor) -> None:
             if text == "delete" and cursor.text(i - 1) == "=":
                 continue
             raise syntax_error(cursor.line(i), f"'{text}' is not supported in Metal")
+        if text == "function_constant" and cursor.text(i - 1) == "[":
+            raise syntax_error(
+                cursor.line(i), "function constants cannot be set through compile_shader"
+            )
         if text == "asm":
             raise syntax_error(cursor.line(i), "inline assembly is not supported here")
 
@@ -153,6 +159,19 @@ def _is_comparison(cursor: Cursor, start: int, end: int) -> bool:
         seen |= text in _COMPARISONS or text in _PREDICATES
         i = cursor.close(i) + 1 if text in ("(", "[", "{") else i + 1
     return seen
+
+
+def _mask_components(cursor: Cursor) -> None:
+    """``(a < b).x`` is true or false, not a component of the compiler's mask."""
+    for i, text in enumerate(cursor.texts):
+        if text != "(" or (cursor.text(i - 1).isidentifier() and cursor.text(i - 1) != "return"):
+            continue
+        close = cursor.close(i)
+        if cursor.text(close + 1) != "." or cursor.text(close + 2) not in _COMPONENTS:
+            continue
+        if _is_comparison(cursor, i + 1, close):
+            cursor.tokens[i].text = "__msl_flag(("
+            cursor.tokens[close + 2].text += ")"
 
 
 def _is_cast(cursor: Cursor, at: int) -> bool:

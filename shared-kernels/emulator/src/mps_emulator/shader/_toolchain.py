@@ -39,11 +39,16 @@ _CODE = (
     *("-fno-lax-vector-conversions", "-fdenormal-fp-math=preserve-sign,preserve-sign"),
     *("-Xclang", "-ffloat16-excess-precision=none"),
     *("-Xclang", "-fbfloat16-excess-precision=none"),
-    *("-gdwarf-4", "-gline-tables-only", "-w", "-Werror=return-type", "-ferror-limit=20"),
+    *("-gdwarf-4", "-gline-tables-only", "-fno-strict-float-cast-overflow"),
+    *("-Wno-everything", "-Werror=return-type", "-Werror=global-constructors", "-ferror-limit=20"),
 )
 # Every load, store and block copy calls a function of the runtime.
 _CHECKS = (
-    *("-fsanitize=kernel-address", "-fsanitize=bounds,integer-divide-by-zero"),
+    *(
+        "-fsanitize=kernel-address",
+        "-fsanitize=alignment,bounds,integer-divide-by-zero,shift-exponent",
+    ),
+    "-fno-sanitize-recover=undefined",
     *("-mllvm", "-asan-instrumentation-with-call-threshold=0"),
     *("-mllvm", "-asan-opt-globals=0", "-mllvm", "-asan-globals=0", "-mllvm", "-asan-stack=0"),
     *("-mllvm", "-asan-kernel-mem-intrinsic-prefix=1"),

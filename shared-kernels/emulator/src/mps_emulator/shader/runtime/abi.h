@@ -25,6 +25,8 @@ enum msl_code : msl_u32 {
   MSL_TIME_LIMIT,
   MSL_THREADGROUP_FLOAT_ATOMIC,
   MSL_SETUP,
+  MSL_SHIFT,
+  MSL_MISALIGNED,
 };
 
 // A range of addresses that lanes may touch.

@@ -137,12 +137,19 @@ void* msl_check_memset(void* to, int value, msl_u64 n) {
   return memset(to, value, n);
 }
 
-// Handlers of the compiler's own bounds and division checks.
-void __ubsan_handle_out_of_bounds(void*, msl_u64 index) {
+// Handlers of the compiler's own checks; they do not return.
+void __asan_handle_no_return() {}
+void __ubsan_handle_out_of_bounds_abort(void*, msl_u64 index) {
   msl_fail(MSL_ARRAY_INDEX, "", SITE, index, 0);
 }
-void __ubsan_handle_divrem_overflow(void*, msl_u64, msl_u64) {
+void __ubsan_handle_divrem_overflow_abort(void*, msl_u64, msl_u64) {
   msl_fail(MSL_DIVISION, "", SITE, 0, 0);
+}
+void __ubsan_handle_type_mismatch_v1_abort(void*, msl_u64 address) {
+  msl_fail(MSL_MISALIGNED, "", SITE, address, 0);
+}
+void __ubsan_handle_shift_out_of_bounds_abort(void*, msl_u64, msl_u64 amount) {
+  msl_fail(MSL_SHIFT, "", SITE, amount, 0);
 }
 
 msl_u32 msl_in_threadgroup_memory(const void* address) {

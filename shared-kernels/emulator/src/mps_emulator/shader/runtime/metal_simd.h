@@ -4,15 +4,15 @@
 
 // Neither inlined nor merged: the return address says which call a lane is in. All functions are
 // compiled as convergent, so no call is copied or moved into a branch that lanes take differently.
+#define MSL_UNCHECKED no_sanitize("kernel-address", "undefined")
 #define MSL_MEETING                                                                      \
-  __attribute__((noinline, nomerge, nodebug, no_sanitize("kernel-address"),  \
-                 no_sanitize("bounds"))) inline
+  __attribute__((noinline, nomerge, nodebug, MSL_UNCHECKED)) inline
 #define MSL_SITE __builtin_return_address(0)
 
 namespace __msl {
 // Hash of the return addresses above the caller, down to the kernel's own frame: tells apart two
 // calls of one helper.
-__attribute__((always_inline, nodebug, no_sanitize("kernel-address"))) inline msl_u64 path(void* frame) {
+__attribute__((always_inline, nodebug, MSL_UNCHECKED)) inline msl_u64 path(void* frame) {
   msl_u64 h = 0;
   for (void** f = (void**)*(void**)frame; *f && *(void**)*f; f = (void**)*f)
     h = h * 31 + (msl_u64)f[1];

@@ -224,6 +224,8 @@ template <class T, class A> MSL_FN constexpr T __msl_mkb(A a) {
     return __msl_mk<T>(a);
   }
 }
+// (a < b).x: a bool, not a component of the mask.
+MSL_FN constexpr bool __msl_flag(long a) { return a != 0; }
 // (float3)x: of all binary operators this one binds tightest, nearly as a cast. A minus before the
 // cast would bind to the cast alone and is carried along.
 template <class T, bool NEGATIVE = false> struct __msl_cast {

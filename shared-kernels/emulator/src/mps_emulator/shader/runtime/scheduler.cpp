@@ -356,7 +356,8 @@ static void on_signal(int number, siginfo_t* info, void* context) {
   } else {
     msl_u64 off = at - (msl_u64)stacks;
     bool guard = off < (msl_u64)MAX_THREADS * STACK_SIZE && off % STACK_SIZE < PAGE;
-    fail(guard ? MSL_STACK_OVERFLOW : MSL_FAULT, "", pc, at, 0);
+    bool general = info->si_code == SI_KERNEL;  // no page: an aligned vector access was not
+    fail(guard ? MSL_STACK_OVERFLOW : general ? MSL_MISALIGNED : MSL_FAULT, "", pc, at, 0);
   }
   L.inside = 0;
   u->uc_mcontext.gregs[REG_RSP] = (greg_t)main_stack;
