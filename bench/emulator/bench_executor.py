@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import importlib.metadata
 import json
 import os
@@ -131,18 +132,23 @@ def switches(repeats: int, rounds: int = 2000) -> dict[str, float]:
             kernel = getattr(lib, name)
             n = rounds * THREADS // threads
             out = torch.zeros(threads)
-            seconds = median_seconds(
-                lambda k=kernel, o=out, n=n: k(o, n, group_size=len(o)), repeats
-            )
+            call = functools.partial(kernel, out, n, group_size=threads)
+            seconds = median_seconds(call, repeats)
             row[f"{name}_{threads}"] = kernel.lane_switches / seconds / 1e6
     return row
 
 
 def commit() -> str:
-    command = ["git", "describe", "--always", "--dirty"]
     here = Path(__file__).parent
-    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    emulator = here.parent.parent / "shared-kernels" / "emulator"
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--", str(emulator / "src"), __file__)
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + ("-changed" if changed else "")
 
 
 def processor() -> str:
