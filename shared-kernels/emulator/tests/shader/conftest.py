@@ -49,3 +49,20 @@ def values(compiled: Callable[[str], shader.Library]) -> Callable[..., list[Any]
         return out.tolist()
 
     return run
+
+
+@pytest.fixture
+def refused() -> Callable[..., str]:
+    """Calls a kernel that must fail and checks that the message names kernel and line."""
+
+    def call(
+        lib: shader.Library, *args: Any, match: str, line: int, kernel: str = "f", **kwargs: Any
+    ) -> str:
+        with pytest.raises(RuntimeError, match=match) as caught:
+            getattr(lib, kernel)(*args, **kwargs)
+        message = str(caught.value)
+        assert f"kernel '{kernel}'" in message
+        assert f"line {line}" in message
+        return message
+
+    return call

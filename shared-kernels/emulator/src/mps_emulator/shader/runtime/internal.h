@@ -35,6 +35,8 @@ struct launch_state {
   volatile msl_u32 inside;   // a lane runs, so a fault belongs to the kernel
 };
 extern launch_state L;
+extern void* main_stack;  // where a launch that ends early continues
+extern char* stacks;      // of the lanes; the first page of each is not accessible
 
 void fail(msl_u32 code, const char* what, msl_u64 pc, msl_u64 address, msl_u64 size);
 [[noreturn]] void leave();
@@ -42,3 +44,6 @@ void bind_ranges(msl_u64 stacks, msl_u64 size);
 void forget_threadgroup_memory();
 
 }  // namespace msl
+
+// Continues on the stack that msl_switch left, as its second half does.
+extern "C" void msl_land();
