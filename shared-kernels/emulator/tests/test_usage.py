@@ -96,6 +96,16 @@ except RuntimeError as error:
     assert "count_readbacks() needs the emulated device" in third
 
 
+def test_compile_shader_is_the_executor() -> None:
+    library = torch.mps.compile_shader(
+        "kernel void fill(device float* out, uint i [[thread_position_in_grid]]) { out[i] = i; }"
+    )
+    x = torch.empty(4, device="mps")
+    library.fill(x[1:])
+    assert x[1:].tolist() == [0, 1, 2]
+    assert x[:1].view(torch.uint8).tolist() == [0xA5] * 4
+
+
 def test_script(folder: Path) -> None:
     done = run(
         "-m", "mps_emulator", str(folder / "script.py"), "-m", "--strict", "3", cwd=Path("/")

@@ -21,7 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     try:
         mps_emulator.install(strict=True)
-    except RuntimeError as error:  # no compiler, a failed build, a GPU in the way
+    except (RuntimeError, ValueError) as error:  # no compiler, a failed build, a bad setting
         config.stash[_failure] = str(error)
 
 
@@ -35,11 +35,7 @@ def pytest_report_header(config: pytest.Config) -> str:
     if not mps_emulator.is_installed():
         return f"mps: real device ({version})"
     from mps_emulator.device import _operators
-
-    try:
-        from mps_emulator.shader import options
-    except ImportError as error:
-        return f"mps: emulated ({version}, without the executor: {error})"
+    from mps_emulator.shader import options
 
     math = "fast" if options.fast_math else "safe"
     metal = f"{options.metal_version // 100}.{options.metal_version // 10 % 10}"

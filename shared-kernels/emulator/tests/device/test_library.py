@@ -58,7 +58,9 @@ def _(x: torch.Tensor) -> torch.Tensor:
 
 
 thrice.register_autograd(lambda ctx, grad: grad * 3)
-torch.library.register_autocast("emulator_tests::thrice", "mps", torch.float16)
+AUTOCAST = not torch.__version__.startswith("2.7.")  # which knows of no autocast rule for MPS
+if AUTOCAST:
+    torch.library.register_autocast("emulator_tests::thrice", "mps", torch.float16)
 
 twice = torch.ops.emulator_tests.twice
 large = torch.ops.emulator_tests.large
@@ -88,6 +90,7 @@ def test_registered_gradients(op: Any, factor: int) -> None:
     assert x.grad.tolist() == [2 * factor] * 3
 
 
+@pytest.mark.skipif(not AUTOCAST, reason="torch 2.7 takes no autocast rule for MPS")
 def test_registered_autocast() -> None:
     with torch.autocast("mps", dtype=torch.float16):
         assert thrice(torch.ones(2, device="mps")).dtype == torch.float16
@@ -143,7 +146,8 @@ def test_compile_with_gradients() -> None:
 
 def test_compile_with_data_dependent_size() -> None:
     x = torch.tensor([0.0, 3.0, 5.0], device="mps")
-    with warnings.catch_warnings():
+    captured = torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+    with warnings.catch_warnings(), captured:
         warnings.simplefilter("ignore")
         assert compiled(lambda a: large(a, 1.0) + 1, dynamic=True)(x).tolist() == [2, 3]
 
