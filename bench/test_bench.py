@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-OPS = ("fps", "knn", "ball_query")
+OPS = ("fps", "knn", "ball_query", "gather", "three_nn", "interpolate", "inverse_index")
 
 
 def _run(script, *arguments):

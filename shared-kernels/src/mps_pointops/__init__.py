@@ -8,8 +8,23 @@ kernels on `mps` tensors, and give the same indices on CPU tensors.
 from mps_pointops import flat
 from mps_pointops.ops.ball_query import ball_query
 from mps_pointops.ops.fps import furthest_point_sample
+from mps_pointops.ops.gather import gather_points, group_points, scatter_points
+from mps_pointops.ops.interpolate import three_interpolate, three_scatter
 from mps_pointops.ops.knn import knn
+from mps_pointops.ops.three_nn import three_nn
 
 __version__ = "2.0.0"
 
-__all__ = ["__version__", "ball_query", "flat", "furthest_point_sample", "knn"]
+__all__ = [
+    "__version__",
+    "ball_query",
+    "flat",
+    "furthest_point_sample",
+    "gather_points",
+    "group_points",
+    "knn",
+    "scatter_points",
+    "three_interpolate",
+    "three_nn",
+    "three_scatter",
+]

@@ -36,11 +36,10 @@ def square(t: Tensor) -> Tensor:
     return product
 
 
-def fma_square(t: Tensor, acc: Tensor) -> Tensor:
-    """`fma(t, t, acc)`: rounded once, for acc >= 0."""
-    wide = t.to(torch.float64)
-    product = wide * wide
-    addend = acc.to(torch.float64)
+def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """`a * b + c` of float32 numbers, rounded once."""
+    product = a.to(torch.float64) * b.to(torch.float64)
+    addend = c.to(torch.float64)
     total = product + addend
     # two-sum: total + error is the exact sum
     part = total - product
@@ -49,9 +48,14 @@ def fma_square(t: Tensor, acc: Tensor) -> Tensor:
     # so that the rounding to float32 sees on which side the exact sum lies
     bits = total.view(torch.int64)
     inexact = (error != 0) & torch.isfinite(total) & torch.isfinite(error)
-    toward = torch.where(error > 0, 1, -1)
-    bits = torch.where(inexact & (bits & 1 == 0), bits + toward, bits)
+    away_from_zero = torch.where((error > 0) == (total > 0), 1, -1)
+    bits = torch.where(inexact & (bits & 1 == 0), bits + away_from_zero, bits)
     return _to_float32(bits.view(torch.float64))
+
+
+def fma_square(t: Tensor, acc: Tensor) -> Tensor:
+    """`fma(t, t, acc)`."""
+    return fma(t, t, acc)
 
 
 def squared_distance(a: Tensor, b: Tensor, rule: Rule, scale: float = 1.0) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from typing import Any, NoReturn
 
 import torch
@@ -113,6 +114,45 @@ def check_batch(op: str, name: str, batch: Any, points: Tensor, points_name: str
         fail_value(op, name, wanted, f"shape {list(batch.shape)}")
     check_same_device(op, name, batch, points_name, points)
     return batch
+
+
+def check_index(op: str, name: str, index: Any, rank: int, features: Tensor, size: int) -> Tensor:
+    """Indices (B, ...) into an axis of `size`, beside features of the same batch.
+
+    On the CPU every index is looked at. On MPS that would cost a read-back: there a value read
+    out of range is NaN, nothing is written out of range, and MPS_POINTOPS_CHECK_INDICES=1 turns
+    the check on.
+    """
+    if not isinstance(index, Tensor):
+        fail_type(op, name, "a torch.Tensor", type(index).__name__)
+    if index.dtype not in (torch.int32, torch.int64):
+        fail_type(op, name, "int32 or int64", str(index.dtype))
+    if index.dim() != rank:
+        fail_value(op, name, f"a tensor of {rank} axes", f"shape {list(index.shape)}")
+    check_same_device(op, name, index, "the features", features)
+    check_same_size(op, name, "batch size", index.shape[0], "the features", features.shape[0])
+    looked_at = index.device.type == "cpu" or os.environ.get("MPS_POINTOPS_CHECK_INDICES") == "1"
+    if looked_at and index.numel() and not torch.compiler.is_compiling():
+        low, high = torch.stack(torch.aminmax(index.detach())).tolist()
+        if low < 0 or high >= size:
+            got = low if low < 0 else high
+            raise IndexError(f"{op}: {name} must be from 0 to {size - 1}, got {got}")
+    return index
+
+
+def check_features(op: str, name: str, features: Any, rank: int = 3) -> Tensor:
+    """Features (B, C, N) of any float dtype that the device has."""
+    if not isinstance(features, Tensor):
+        fail_type(op, name, "a torch.Tensor", type(features).__name__)
+    if not features.is_floating_point():
+        fail_type(op, name, "a float tensor", str(features.dtype))
+    if features.dim() != rank:
+        fail_value(op, name, f"a tensor of {rank} axes", f"shape {list(features.shape)}")
+    if features.device.type not in ("cpu", "mps", "meta"):
+        fail_value(op, name, "on device cpu or mps", f"device {features.device}")
+    if features.numel() > MAX_POINTS:
+        fail_value(op, name, f"at most {MAX_POINTS} values", f"shape {list(features.shape)}")
+    return features
 
 
 def as_float32(points: Tensor) -> Tensor:

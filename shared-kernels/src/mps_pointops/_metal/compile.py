@@ -28,19 +28,26 @@ class Source:
 
     Args:
         package: import name of the room that holds the file.
-        name: the kernel; its file is `<name>.metal`.
+        name: the file is `<name>.metal`.
         options: option name -> the values it can have.
         shared: shared texts, from this folder, to put before it.
+        kernels: the kernels in it, where they are not one of the file's name.
     """
 
     def __init__(
-        self, package: str, name: str, options: Mapping[str, tuple[int, ...]], *shared: str
+        self,
+        package: str,
+        name: str,
+        options: Mapping[str, tuple[int, ...]],
+        *shared: str,
+        kernels: tuple[str, ...] = (),
     ) -> None:
         self.package = package
         self.name = name
         self.options = dict(options)
         self.shared = ("arithmetic", *shared)
-        self._kernels: dict[tuple[int, ...], Any] = {}
+        self.kernels = kernels or (name,)
+        self._kernels: dict[tuple[int, ...], dict[str, Any]] = {}
         _sources.append(self)
 
     def text(self, *values: int) -> str:
@@ -55,8 +62,8 @@ class Source:
         ]
         return "\n".join([*defines, *parts])
 
-    def kernel(self, *values: int) -> Any:
-        """The compiled kernel for one value of every option."""
+    def kernel(self, *values: int, name: str | None = None) -> Any:
+        """A compiled kernel, the first one by default, for one value of every option."""
         found = self._kernels.get(values)
         if found is None:
             with _lock:
@@ -64,17 +71,18 @@ class Source:
                 if found is None:
                     found = self._compile(values)
                     self._kernels[values] = found
-        return found
+        return found[name or self.kernels[0]]
 
-    def _compile(self, values: tuple[int, ...]) -> Any:
-        kernel = getattr(torch.mps.compile_shader(self.text(*values)), self.name)
-        width = kernel.thread_execution_width
+    def _compile(self, values: tuple[int, ...]) -> dict[str, Any]:
+        library = torch.mps.compile_shader(self.text(*values))
+        kernels = {name: getattr(library, name) for name in self.kernels}
+        width = kernels[self.kernels[0]].thread_execution_width
         if width != 32:
             raise RuntimeError(
                 f"mps_pointops: kernels need simdgroups of 32 threads, this GPU has {width}; "
                 "move the tensors to the CPU and report the chip"
             )
-        return kernel
+        return kernels
 
 
 def variants() -> Iterator[tuple[str, str]]:

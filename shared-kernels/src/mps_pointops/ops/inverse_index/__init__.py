@@ -1,0 +1,1 @@
+"""For every target the positions that point to it, ascending."""
