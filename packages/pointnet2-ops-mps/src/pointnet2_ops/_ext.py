@@ -1,0 +1,143 @@
+"""The nine low-level functions, named and called as those of the compiled extension.
+
+No gradients: code that has autograd Functions of its own calls these. Arguments are checked as the
+original does, in its order and with its words: contiguity, dtype, device. Beyond the original, CPU
+tensors, half precision, float64 (searches compute it in float32) and int64 indices work.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+import mps_pointops
+from pointnet2_ops import options
+
+_RULE = "fma_yxz"  # how nvcc contracts the squared distance
+_INTEGERS = (torch.int32, torch.int64)
+
+
+def _check(call: str, **arguments: Tensor) -> None:
+    """RuntimeError with the original's phrase for the first argument that does not fit."""
+    for name, value in arguments.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{call}: {name} must be a torch.Tensor, got {type(value).__name__}")
+        if not value.is_contiguous():
+            raise RuntimeError(
+                f"{call}: {name} must be a contiguous tensor, got strides {value.stride()} for "
+                f"shape {list(value.shape)}; call .contiguous()"
+            )
+    for name, value in arguments.items():
+        if name == "idx":
+            if value.dtype not in _INTEGERS:
+                raise RuntimeError(f"{call}: idx must be an int tensor, got {value.dtype}")
+        elif not value.is_floating_point():
+            raise RuntimeError(f"{call}: {name} must be a float tensor, got {value.dtype}")
+    (first, leader), *others = arguments.items()
+    for name, value in others:
+        if value.device != leader.device:
+            raise RuntimeError(
+                f"{call}: {name} must be on the device of {first} ({leader.device}), got "
+                f"{value.device}"
+            )
+
+
+def _coordinates(points: Tensor) -> Tensor:
+    """Searches are float32 on every device."""
+    return points.float() if points.dtype == torch.float64 else points
+
+
+def gather_points(points: Tensor, idx: Tensor) -> Tensor:
+    """Features [B, C, N] at indices [B, M] -> [B, C, M]."""
+    _check("gather_points", points=points, idx=idx)
+    return mps_pointops.gather_points(points.detach(), idx)
+
+
+def gather_points_grad(grad_out: Tensor, idx: Tensor, n: int) -> Tensor:
+    """Sums of gradients [B, C, M] at indices [B, M] -> [B, C, n]."""
+    _check("gather_points_grad", grad_out=grad_out, idx=idx)
+    return mps_pointops.scatter_points(grad_out.detach(), idx, n)
+
+
+def group_points(points: Tensor, idx: Tensor) -> Tensor:
+    """Features [B, C, N] at indices [B, M, S] -> [B, C, M, S]."""
+    _check("group_points", points=points, idx=idx)
+    return mps_pointops.group_points(points.detach(), idx)
+
+
+def group_points_grad(grad_out: Tensor, idx: Tensor, n: int) -> Tensor:
+    """Sums of gradients [B, C, M, S] at indices [B, M, S] -> [B, C, n]."""
+    _check("group_points_grad", grad_out=grad_out, idx=idx)
+    return mps_pointops.scatter_points(grad_out.detach(), idx, n)
+
+
+def furthest_point_sampling(points: Tensor, nsamples: int) -> Tensor:
+    """Indices [B, nsamples], int32, of farthest points of clouds [B, N, 3], from point 0 on.
+
+    Ties go as in the thread block of the CUDA kernel. Points near the origin are skipped unless
+    `pointnet2_ops.options.skip_near_origin` is False.
+    """
+    _check("furthest_point_sampling", points=points)
+    index = mps_pointops.furthest_point_sample(
+        _coordinates(points),
+        nsamples,
+        0,
+        options.skip_near_origin,
+        rule=_RULE,
+        ties="bit_reversed",
+    )
+    return index.to(torch.int32)
+
+
+def ball_query(new_xyz: Tensor, xyz: Tensor, radius: float, nsample: int) -> Tensor:
+    """Indices [B, M, nsample], int32, of the first points within a radius of centres [B, M, 3].
+
+    Points [B, N, 3] in input order; slots left over repeat the first, and are 0 if there is none.
+    """
+    _check("ball_query", new_xyz=new_xyz, xyz=xyz)
+    if radius == float("inf"):
+        radius = torch.finfo(torch.float32).max
+    _, index = mps_pointops.ball_query(
+        _coordinates(new_xyz.detach()), _coordinates(xyz.detach()), radius, nsample, rule=_RULE
+    )
+    return torch.where(index < 0, index[:, :, :1].clamp(min=0), index).to(torch.int32)
+
+
+def _nearest(unknowns: Tensor, knows: Tensor) -> tuple[Tensor, Tensor]:
+    """Euclidean distances and int32 indices: what `pointnet2_utils.three_nn` returns."""
+    _check("three_nn", unknowns=unknowns, knows=knows)
+    distance, index = mps_pointops.three_nn(
+        _coordinates(unknowns.detach()), _coordinates(knows.detach()), rule=_RULE
+    )
+    return distance, index.to(torch.int32)
+
+
+def three_nn(unknowns: Tensor, knows: Tensor) -> list[Tensor]:
+    """Squared distances, float32, and indices, int32, of the three nearest; both [B, n, 3].
+
+    Points [B, n, 3] and [B, m, 3]. Missing neighbours have distance inf and index 0.
+    """
+    distance, index = _nearest(unknowns, knows)
+    if knows.shape[1] == 0 or index.numel() == 0:
+        return [distance, index]
+    # Those are rounded roots. The squares are the sums of products that interpolation makes of
+    # the coordinate differences: fma(z, z, fma(x, x, y * y)), which is the rule above.
+    neighbours = mps_pointops.group_points(knows.detach().float().transpose(1, 2), index)
+    difference = unknowns.detach().float().unsqueeze(2) - neighbours.permute(0, 2, 3, 1)
+    rows = difference.flatten(1, 2)
+    count = rows.shape[1] * 3
+    place = torch.arange(count, device=rows.device).view(1, -1, 3).expand_as(rows)
+    squared = mps_pointops.three_interpolate(rows.flatten(1).unsqueeze(1), place, rows)
+    return [torch.where(torch.isinf(distance), distance, squared.view_as(distance)), index]
+
+
+def three_interpolate(points: Tensor, idx: Tensor, weight: Tensor) -> Tensor:
+    """Weighted sums of features [B, C, m] at indices and weights [B, n, 3] -> [B, C, n]."""
+    _check("three_interpolate", points=points, idx=idx, weight=weight)
+    return mps_pointops.three_interpolate(points.detach(), idx, weight.detach())
+
+
+def three_interpolate_grad(grad_out: Tensor, idx: Tensor, weight: Tensor, m: int) -> Tensor:
+    """Weighted sums of gradients [B, C, n] at the features they came from -> [B, C, m]."""
+    _check("three_interpolate_grad", grad_out=grad_out, idx=idx, weight=weight)
+    return mps_pointops.three_scatter(grad_out.detach(), idx, weight.detach(), m)
