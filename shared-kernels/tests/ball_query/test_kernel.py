@@ -5,7 +5,7 @@ import torch
 
 import mps_pointops
 import mps_pointops.ops.ball_query.mps as kernels
-from mps_pointops._metal import launch
+from mps_pointops._metal import dispatch, launch
 from mps_pointops._rules import Rule
 from mps_pointops.ops.ball_query.reference import ball_query_reference
 from pointops_testing import CLOUDS, SIZES, assert_same_bits, cloud
@@ -109,7 +109,7 @@ def test_views_and_half(device):
 
 def test_long_work_is_cut_into_dispatches(monkeypatch):
     launches = []
-    monkeypatch.setattr(kernels, "STEPS_PER_DISPATCH", 16 * 100 * 3)
+    monkeypatch.setattr(dispatch, "STEPS_PER_DISPATCH", 16 * 100 * 3)
 
     def counted(*arguments, **grid):
         launches.append(grid)

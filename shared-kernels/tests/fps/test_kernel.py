@@ -127,3 +127,18 @@ def test_long_work_is_cut_into_dispatches(monkeypatch, ragged):
         got = _sample(points.to("mps"), 50)
         assert_same_bits(got, torch.stack([reference(p, 50) for p in points]))
         assert len(launches) == 8
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_many_clouds_are_cut_into_dispatches(monkeypatch, ragged):
+    monkeypatch.setattr(kernels, "THREADS_PER_DISPATCH", 2 * 64)
+    points = torch.stack([cloud("random", 50, seed=b) for b in range(5)])
+    wanted = torch.stack([reference(p, 9) for p in points])
+    if ragged:
+        ptr, out_ptr = torch.arange(6) * 50, torch.arange(6) * 9
+        arguments = (ptr.to("mps"), out_ptr.to("mps"), torch.zeros_like(ptr).to("mps"))
+        flat = points.view(-1, 3).to("mps")
+        got = operator.fps(flat, *arguments, 5, 45, 0, False, 0, 0).cpu()
+        assert_same_bits(got, (wanted + ptr[:5, None]).flatten())
+    else:
+        assert_same_bits(_sample(points.to("mps"), 9), wanted)

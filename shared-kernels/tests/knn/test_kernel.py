@@ -5,7 +5,7 @@ import torch
 
 import mps_pointops
 import mps_pointops.ops.knn.mps as kernels
-from mps_pointops._metal import launch
+from mps_pointops._metal import dispatch, launch
 from mps_pointops._rules import Rule
 from mps_pointops.ops.knn.reference import knn_reference
 from pointops_testing import CLOUDS, SIZES, assert_same_bits, cloud, root
@@ -109,7 +109,7 @@ def test_far_from_the_origin_a_point_is_its_own_neighbour(device):
 
 def test_long_work_is_cut_into_dispatches(monkeypatch):
     launches = []
-    monkeypatch.setattr(kernels, "STEPS_PER_DISPATCH", 16 * 100 * 3)
+    monkeypatch.setattr(dispatch, "STEPS_PER_DISPATCH", 16 * 100 * 3)
 
     def counted(*arguments, **grid):
         launches.append(grid)

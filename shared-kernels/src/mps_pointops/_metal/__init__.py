@@ -1,18 +1,22 @@
 """Compile Metal text once, check the device once, launch."""
 
 from mps_pointops._metal.compile import Source, variants
-from mps_pointops._metal.launch import (
-    STEPS_PER_DISPATCH,
+from mps_pointops._metal.dispatch import (
+    QUERIES_PER_GROUP,
     STEPS_PER_THREADGROUP,
+    THREADS_PER_DISPATCH,
     blocks,
     launch,
+    search_blocks,
 )
 
 __all__ = [
-    "STEPS_PER_DISPATCH",
+    "QUERIES_PER_GROUP",
     "STEPS_PER_THREADGROUP",
+    "THREADS_PER_DISPATCH",
     "Source",
     "blocks",
     "launch",
+    "search_blocks",
     "variants",
 ]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._metal import STEPS_PER_DISPATCH, Source, blocks, launch
+from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks
 from mps_pointops.ops.ball_query.threshold import threshold
-
-QUERIES_PER_GROUP = 8  # as in ball_query.metal
 
 SOURCE = Source(__package__, "ball_query", {"RULE": (0, 1, 2), "DIM": (3, 0)})
 
@@ -37,7 +35,7 @@ def ball_query_mps(
     equal = first is None or last is None
     size = ref.shape[0] // clouds if equal else ref.shape[0]
     shape = [dim, int(equal), rows // clouds if equal else rows, size, int(ignore_same_index), K]
-    for begin, end in blocks(rows, size * dim, STEPS_PER_DISPATCH, QUERIES_PER_GROUP):
+    for begin, end in search_blocks(rows, size * dim):
         launch(
             kernel,
             query,

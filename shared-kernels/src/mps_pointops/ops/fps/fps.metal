@@ -57,7 +57,7 @@ kernel void fps(
     device int* nearest [[buffer(4)]],          // (N)
     device long* out [[buffer(5)]],             // (S) picks, counted in the cloud if clouds are equal, else in the input
     constant long* shape [[buffer(6)]],
-    uint cloud_number [[threadgroup_position_in_grid]],
+    uint group [[threadgroup_position_in_grid]],
     uint thread_number [[thread_index_in_threadgroup]],
     uint threads [[threads_per_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
@@ -68,6 +68,7 @@ kernel void fps(
     const bool equal_clouds = shape[1] != 0;
     const bool skip_near_origin = shape[5] != 0;
     const uint first_pick = uint(shape[6]);
+    const uint cloud_number = uint(shape[8]) + group;
 
     threadgroup int slot_key[64];
     threadgroup uint slot_rank[64];

@@ -5,7 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._metal import STEPS_PER_THREADGROUP, Source, blocks, launch
+from mps_pointops._metal import (
+    STEPS_PER_THREADGROUP,
+    THREADS_PER_DISPATCH,
+    Source,
+    blocks,
+    launch,
+)
 
 SOURCE = Source(__package__, "fps", {"RULE": (0, 1, 2), "DIM": (3, 0), "TIES": (0, 1)})
 
@@ -37,17 +43,18 @@ def fps_mps(
     shape = [dim, equal, size, most_picks, start_idx, skip_near_origin]
     group_size = min(1024, (size + 31) // 32 * 32)
     for first, last in blocks(most_picks, size * dim, STEPS_PER_THREADGROUP):
-        launch(
-            kernel,
-            points,
-            # equal clouds read none of these three: any int64 tensor may stand there
-            out if ptr is None else ptr,
-            out if out_ptr is None else out_ptr,
-            out if start is None else start,
-            nearest,
-            out,
-            [*map(int, shape), first, last],
-            groups=clouds,
-            group_size=group_size,
-        )
+        for cloud, end in blocks(clouds, group_size, THREADS_PER_DISPATCH):
+            launch(
+                kernel,
+                points,
+                # equal clouds read none of these three: any int64 tensor may stand there
+                out if ptr is None else ptr,
+                out if out_ptr is None else out_ptr,
+                out if start is None else start,
+                nearest,
+                out,
+                [*map(int, shape), first, last, cloud],
+                groups=end - cloud,
+                group_size=group_size,
+            )
     return out

@@ -5,12 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._metal import STEPS_PER_DISPATCH, Source, blocks, launch
+from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks
 
 # places a simdgroup keeps in registers, in 32s; a larger k takes several passes
 ROWS = (1, 2, 4, 8, 16)
-QUERIES_PER_GROUP = 8  # as in knn.metal
-
 SOURCE = Source(__package__, "knn", {"RULE": (0, 1, 2), "DIM": (3, 0), "ROWS": ROWS}, "simd32")
 
 
@@ -39,7 +37,7 @@ def knn_mps(
         width = min(most, k - place)
         kept = next(r for r in ROWS if r * 32 >= width)
         kernel = SOURCE.kernel(rule, 3 if dim == 3 else 0, kept)
-        for begin, end in blocks(rows, size * dim, STEPS_PER_DISPATCH, QUERIES_PER_GROUP):
+        for begin, end in search_blocks(rows, size * dim):
             launch(
                 kernel,
                 query,

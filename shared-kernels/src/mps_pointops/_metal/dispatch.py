@@ -10,6 +10,10 @@ from typing import Any
 # before; these are a fraction of a second on the slowest chip.
 STEPS_PER_DISPATCH = 2**32
 STEPS_PER_THREADGROUP = 2**28
+# A grid counts its threads in 32 bits.
+THREADS_PER_DISPATCH = 2**31
+# Simdgroups, one a query, in a threadgroup of the search kernels.
+QUERIES_PER_GROUP = 8
 
 
 def launch(kernel: Any, *arguments: Any, groups: int, group_size: int) -> None:
@@ -23,3 +27,10 @@ def blocks(count: int, steps_each: int, limit: int, unit: int = 1) -> Iterator[t
     block = max(1, limit // max(1, steps_each) // unit) * unit
     for begin in range(0, count, block):
         yield begin, min(begin + block, count)
+
+
+def search_blocks(rows: int, steps_each: int) -> Iterator[tuple[int, int]]:
+    """Ranges of queries for one dispatch, where a simdgroup answers a query."""
+    # a thread costs at least this much of the work that is allowed, which bounds the grid too
+    least = 32 * STEPS_PER_DISPATCH // THREADS_PER_DISPATCH
+    return blocks(rows, max(steps_each, least), STEPS_PER_DISPATCH, QUERIES_PER_GROUP)
