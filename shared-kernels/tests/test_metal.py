@@ -112,7 +112,7 @@ def test_out_of_bounds_is_caught():
         shape = [3, 1, 1, size, 0, 4, 0, 1]
         arguments = (query, ref, index, index, distance, index, shape, [1.0, 1.0])
         if message is None:
-            SOURCE.kernel(1, 3)(*arguments, threads=256, group_size=256)
+            SOURCE.kernel(1, 3, 0)(*arguments, threads=256, group_size=256)
         else:
             with pytest.raises(RuntimeError, match=message):
-                SOURCE.kernel(1, 3)(*arguments, threads=256, group_size=256)
+                SOURCE.kernel(1, 3, 0)(*arguments, threads=256, group_size=256)

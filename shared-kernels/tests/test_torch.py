@@ -38,12 +38,13 @@ def test_opcheck(device, rule):
     start = torch.tensor([0, 3], device=device)
     first, last = _ranges(device)
     calls = [
-        (OPS.fps.default, (x, None, None, None, 3, 6, 1, False, rule, 0)),
-        (OPS.fps.default, (x, ptr, out_ptr, start, 2, 6, 0, True, rule, 1)),
+        (OPS.fps.default, (x, None, None, None, 3, 6, 5, 2, 1, False, rule, 0)),
+        (OPS.fps.default, (x, ptr, out_ptr, start, 2, 6, 10, 4, 0, True, rule, 1)),
         (OPS.knn.default, (y, x, None, None, 1, 3, True, rule)),
         (OPS.knn.default, (y, x, first, last, 1, 3, False, rule)),
         (OPS.ball_query.default, (y, x, None, None, 1, 3, 0.8, True, False, rule)),
         (OPS.ball_query.default, (y, x, first, last, 1, 3, 0.8, False, True, rule)),
+        (OPS.ball_count.default, (y, x, first, last, 1, 3, 0.8, False, True, rule)),
     ]
     for op, arguments in calls:
         torch.library.opcheck(op, arguments, test_utils=CHECKS[device])

@@ -46,6 +46,8 @@ def as_int(op: str, name: str, value: Any, low: int = 0) -> int:
             fail_type(op, name, "an integer", type(value).__name__)
     if value < low:
         fail_value(op, name, f"at least {low}", str(value))
+    if value > MAX_POINTS:
+        fail_value(op, name, f"at most {MAX_POINTS}", str(value))
     return value  # type: ignore[no-any-return]
 
 
@@ -53,10 +55,15 @@ def as_float(op: str, name: str, value: Any) -> float:
     """A finite number of at least zero: Python, NumPy or a one-element tensor."""
     if isinstance(value, (bool, str, bytes)):
         fail_type(op, name, "a number", type(value).__name__)
-    if isinstance(value, Tensor) and value.numel() != 1:
-        fail_type(op, name, "a number", f"a tensor of shape {list(value.shape)}")
+    if isinstance(value, Tensor) and (
+        value.numel() != 1 or value.is_complex() or value.dtype == torch.bool
+    ):
+        got = f"a tensor of {value.dtype} and shape {list(value.shape)}"
+        fail_type(op, name, "a number", got)
     try:
         number = float(value)
+    except OverflowError:
+        number = math.inf
     except (TypeError, ValueError):
         fail_type(op, name, "a number", type(value).__name__)
     if not math.isfinite(number) or number < 0:

@@ -22,13 +22,17 @@ from mps_pointops._checks import (
     check_same_size,
     fail_type,
 )
-from mps_pointops._ragged import Picks, edges, plan_picks, segments
+from mps_pointops._picks import Ratio, plan_picks
+from mps_pointops._ragged import Segments, available, edges, fetch, segments
 from mps_pointops._rules import as_rule, as_ties
-from mps_pointops.ops.ball_query.ball_query import ball_search
+from mps_pointops.ops.ball_query.ball_query import ball_count, ball_search
 from mps_pointops.ops.fps.fps import fps as fps_core
 from mps_pointops.ops.knn.knn import knn_search
 
 __all__ = ["fps", "knn", "radius"]
+
+# Results with more slots than this are counted first, so that memory follows what is found.
+_SLOTS_UNCOUNTED = 2**22
 
 
 def fps(
@@ -77,10 +81,11 @@ def fps(
             fail_type(op, "ratio", wanted, f"{ratio.dtype} of shape {list(ratio.shape)}")
         if ratio.dim() == 1 and ratio.shape[0] == 1:
             ratio = ratio[0]
-        check_same_device(op, "ratio", ratio, "x", points)
+        if ratio.dim():
+            check_same_device(op, "ratio", ratio, "x", points)
     else:
         ratio = as_float(op, "ratio", 0.5 if ratio is None else ratio)
-    picks: Picks = plan_picks(op, points, batch, ptr, ratio, batch_size)
+    picks = plan_picks(op, points, batch, ptr, Ratio(op, ratio, points), batch_size)
     if picks.total == 0:
         return points.new_empty((0,), dtype=torch.int64)
     start = picks.starts(random_start)
@@ -91,6 +96,8 @@ def fps(
         start,
         picks.clouds,
         picks.total,
+        picks.largest,
+        picks.most,
         0,
         False,
         as_rule(op, rule, points.shape[1]).value,
@@ -100,8 +107,8 @@ def fps(
 
 def _pair(
     op: str, x: Tensor, y: Tensor, batch_x: Tensor | None, batch_y: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Checked points and, per query, the part of `x` that belongs to its cloud."""
+) -> tuple[Tensor, Tensor, Segments]:
+    """Checked float32 points and, per query, the part of `x` that belongs to its cloud."""
     x = check_points(op, "x", x, rank=2)
     y = check_points(op, "y", y, rank=2)
     check_same_device(op, "y", y, "x", x)
@@ -110,7 +117,13 @@ def _pair(
         batch_x = check_batch(op, "batch_x", batch_x, x, "x")
     if batch_y is not None:
         batch_y = check_batch(op, "batch_y", batch_y, y, "y")
-    return x, y, batch_x, batch_y
+    return as_float32(x), as_float32(y), segments(x, y, batch_x, batch_y)
+
+
+def _no_edges(op: str, y: Tensor, where: Segments) -> Tensor:
+    if where.batches:  # an order that is wrong is told even so
+        where.check(op, fetch(where.facts()))
+    return y.new_empty((2, 0), dtype=torch.int64)
 
 
 def knn(
@@ -140,12 +153,16 @@ def knn(
         TypeError, ValueError: as `mps_pointops.knn`; also if a batch vector is not sorted.
     """
     op = "flat.knn"
-    x, y, batch_x, batch_y = _pair(op, x, y, batch_x, batch_y)
+    x, y, where = _pair(op, x, y, batch_x, batch_y)
     k = min(as_int(op, "k", k), x.shape[0])
     chosen = as_rule(op, rule, x.shape[1]).value
-    first, last = segments(x, y, batch_x, batch_y)
-    _, index = knn_search(as_float32(y), as_float32(x), first, last, 1, k, False, chosen)
-    return edges(op, index, batch_x=batch_x, batch_y=batch_y)
+    if k == 0 or y.shape[0] == 0:
+        return _no_edges(op, y, where)
+    counts = available(x, y, where).clamp(max=k)
+    total, most, *facts = fetch([counts.sum(), counts.max(), *where.facts()])
+    where.check(op, facts)
+    _, index = knn_search(y, x, where.first, where.last, 1, most, False, chosen)
+    return edges(index, counts, total)
 
 
 def radius(
@@ -180,11 +197,23 @@ def radius(
         TypeError, ValueError: as `mps_pointops.ball_query`; also if a batch vector is not sorted.
     """
     op = "flat.radius"
-    x, y, batch_x, batch_y = _pair(op, x, y, batch_x, batch_y)
+    x, y, where = _pair(op, x, y, batch_x, batch_y)
     r = as_float(op, "r", r)
     places = min(as_int(op, "max_num_neighbors", max_num_neighbors), x.shape[0])
     chosen = as_rule(op, rule, x.shape[1]).value
-    first, last = segments(x, y, batch_x, batch_y)
-    search = (first, last, 1, places, r, False, bool(ignore_same_index), chosen)
-    _, index = ball_search(as_float32(y), as_float32(x), *search)
-    return edges(op, index, batch_x=batch_x, batch_y=batch_y)
+    if places == 0 or y.shape[0] == 0:
+        return _no_edges(op, y, where)
+
+    limits = (r, False, bool(ignore_same_index), chosen)
+    data = (y, x, where.first, where.last, 1)
+    if y.shape[0] * places <= _SLOTS_UNCOUNTED:
+        _, index = ball_search(*data, places, *limits)
+        counts = (index >= 0).sum(dim=1)
+        total, *facts = fetch([counts.sum(), *where.facts()])
+        where.check(op, facts)
+    else:
+        counts = ball_count(*data, places, *limits)
+        total, most, *facts = fetch([counts.sum(), counts.max(), *where.facts()])
+        where.check(op, facts)
+        _, index = ball_search(*data, most, *limits)
+    return edges(index, counts, total)

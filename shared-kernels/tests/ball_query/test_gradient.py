@@ -75,6 +75,27 @@ def test_padding_does_not_spread_nan(device):
     assert torch.isfinite(ref.grad).all()
 
 
+def test_a_root_of_padding_does_not_spread_nan(device):
+    """sqrt has an infinite slope at the zeros of padded slots."""
+    query = torch.zeros(1, 1, 3, device=device, requires_grad=True)
+    ref = torch.tensor([[[0.3, 0.0, 0.0], [9.0, 9.0, 9.0]]], device=device, requires_grad=True)
+    d2, index = ball_query(query, ref, 1.0, 4)
+    distance = torch.where(index >= 0, d2, 0).sqrt()
+    distance[index >= 0].sum().backward()
+    assert torch.isfinite(query.grad).all()
+    assert torch.isfinite(ref.grad).all()
+
+
+def test_second_order_of_padding(device):
+    query = torch.zeros(1, 1, 3, device=device, requires_grad=True)
+    ref = torch.tensor([[[torch.nan] * 3, [0.1, 0.2, 0.3], [9.0] * 3]], device=device)
+    d2, _ = ball_query(query, ref, 1.0, 4)
+    weight = torch.ones_like(d2, requires_grad=True)
+    (first,) = torch.autograd.grad(d2, query, weight, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), weight)
+    assert torch.isfinite(second).all()
+
+
 def test_module_training_step(device):
     """A loss on distances moves the points together."""
     query = torch.tensor([[[0.0, 0.0, 0.0]]], device=device, requires_grad=True)

@@ -63,6 +63,14 @@ def test_scaling_by_a_power_of_two_changes_no_hit(device, exponent):
     assert_same_bits(index[0], wanted)
 
 
+@pytest.mark.parametrize("exponent", [-127, -126, -125, -124, -120, -117, -112])
+def test_radii_around_the_smallest_normal_number(device, exponent):
+    ref = torch.rand(150, 3, generator=torch.Generator().manual_seed(0)) * 2.0**exponent
+    ref[0] = 1.9 * 2.0**-127
+    _check(device, torch.cat((torch.zeros(1, 3), ref[:20])), ref, 0.5 * 2.0**exponent, 40)
+    _check(device, torch.zeros(1, 3), ref, 2.0**-126, 40)
+
+
 def test_boundary_is_strict(device):
     """A point at exactly the squared threshold is outside, one float below inside."""
     limit = torch.tensor(0.4) * torch.tensor(0.4)

@@ -135,7 +135,7 @@ def test_one_cloud_equals_the_dense_call(device):
 def test_empty_input(device):
     x = torch.empty(0, 3, device=device)
     batch = torch.empty(0, dtype=torch.int64, device=device)
-    for arguments in ({}, {"batch": batch}, {"ptr": [0]}, {"ptr": [0, 0]}, {"batch_size": 0}):
+    for arguments in ({}, {"batch": batch}, {"ptr": [0]}, {"ptr": [0, 0]}):
         got = flat.fps(x, ratio=0.5, **arguments)
         assert got.shape == (0,)
         assert got.dtype == torch.int64
@@ -153,6 +153,12 @@ def test_empty_input(device):
         ({"ptr": [0, 3]}, ValueError, r"ptr must be ascending from 0 to 4, got \[0, 3\]"),
         ({"ptr": [0, 3, 2, 4]}, ValueError, "ptr must be ascending"),
         ({"ptr": []}, ValueError, "ptr must be ascending"),
+        ({"ptr": [0, 2.7, 4]}, TypeError, "ptr must be an integer, got float"),
+        ({"ptr": 4}, TypeError, "ptr must be a tensor or a sequence of integers, got int"),
+        ({"ptr": "04"}, TypeError, "ptr must be a tensor or a sequence of integers, got str"),
+        ({"ptr": [0, 4], "batch": [0, 0, 0, 0]}, ValueError, "give one of them"),
+        ({"batch_size": 2}, ValueError, "batch_size must be None without batch"),
+        ({"ratio": 1e30}, ValueError, "ratio must be for at most 2147483647 picks in all"),
         ({"ratio": -0.5}, ValueError, "ratio must be finite and not negative, got -0.5"),
         ({"ratio": float("nan")}, ValueError, "ratio must be finite"),
         ({"ratio": "0.5"}, TypeError, "ratio must be a number, got str"),
@@ -180,3 +186,50 @@ def test_bad_tensors(device):
         flat.fps(x, ratio=torch.tensor([0.5, 0.5], device=device))
     with pytest.raises(TypeError, match="ratio must be a number or a float tensor"):
         flat.fps(x, ratio=torch.tensor(1, device=device))
+
+
+def test_clouds_may_have_any_numbers(device):
+    """Memory follows the points, not the largest number."""
+    points, batch = _ragged()
+    wanted = _expected(points, _counts(0.4))
+    got = flat.fps(points.to(device), batch.to(device) * 2**40, 0.4, random_start=False)
+    assert_same_bits(got, wanted)
+
+
+def test_a_strided_ptr(device):
+    x = cloud("random", 10).to(device)
+    ptr = torch.tensor([0, 9, 5, 9, 10, 9], device=device)[::2]
+    assert (
+        flat.fps(x, ptr=ptr, ratio=0.4, random_start=False).tolist()
+        == flat.fps(x, ptr=[0, 5, 10], ratio=0.4, random_start=False).tolist()
+    )
+
+
+def test_small_negative_ratios_are_refused(device):
+    x = torch.rand(10, 3, device=device)
+    for ratio in (torch.tensor(-0.05), torch.tensor([-0.04, 0.1])):
+        for clouds in ({"ptr": [0, 5, 10]}, {"ptr": torch.tensor([0, 5, 10], device=device)}):
+            with pytest.raises(ValueError, match="ratio must be finite and not negative"):
+                flat.fps(x, ratio=ratio.to(device), **clouds)
+
+
+def test_half_clouds_larger_than_half_can_count(device):
+    x = torch.zeros(70_000, 3, dtype=torch.float16, device=device)
+    ratio = torch.tensor(1e-4, dtype=torch.float16).float()
+    assert len(flat.fps(x, ratio=1e-4)) == int(np.ceil(np.float32(70_000) * ratio.numpy()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_default_dtype_and_device_change_nothing(device, dtype):
+    points, batch = _ragged()
+    x, b = points.to(device), batch.to(device)
+    wanted = flat.fps(x, b, 0.3, random_start=False)
+    try:
+        torch.set_default_dtype(dtype)
+        torch.set_default_device("cpu" if device == "mps" else "mps")
+        got = flat.fps(x, b, 0.3, random_start=False)
+        assert len(flat.fps(x, b, 0.3)) == len(got)
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+    assert torch.equal(got, wanted)

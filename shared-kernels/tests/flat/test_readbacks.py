@@ -36,6 +36,8 @@ def _data():
         (lambda x, b: flat.knn(x, x, 3, b, b), 1),
         (lambda x, b: flat.radius(x, x, 0.5), 1),
         (lambda x, b: flat.radius(x, x, 0.5, b, b), 1),
+        (lambda x, b: flat.knn(x, x, 0), 0),
+        (lambda x, b: flat.knn(x, x[:0], 3, b), 1),
     ],
 )
 def test_reads(call, reads):
@@ -44,6 +46,12 @@ def test_reads(call, reads):
     with mps_emulator.count_readbacks() as counted:
         call(x, batch)
     assert counted.count == reads, counted
+
+
+@needs_emulator
+def test_counting_first_reads_once(monkeypatch):
+    monkeypatch.setattr(flat, "_SLOTS_UNCOUNTED", 0)
+    test_reads(lambda x, b: flat.radius(x, x, 0.5, b, b), 1)
 
 
 @needs_emulator

@@ -193,3 +193,65 @@ def test_requires_grad_inputs_are_accepted(device):
     x = torch.rand(6, 3, device=device, requires_grad=True)
     for got in (flat.fps(x), flat.knn(x, x, 2), flat.radius(x, x, 1.0)):
         assert not got.requires_grad
+
+
+@pytest.mark.parametrize("name", ["random", "lattice", "not_finite"])
+def test_counting_first_gives_the_same_edges(device, name, monkeypatch):
+    x, y, bx, by = (t.to(device) for t in _pair(name))
+    for same in (False, True):
+        wanted = flat.radius(x, y, 1.2, bx, by, 40, ignore_same_index=same)
+        with monkeypatch.context() as patch:
+            patch.setattr(flat, "_SLOTS_UNCOUNTED", 0)
+            assert torch.equal(flat.radius(x, y, 1.2, bx, by, 40, ignore_same_index=same), wanted)
+
+
+def test_no_limit_costs_no_memory(device, monkeypatch):
+    """Slots are made for what is there, not for what was allowed."""
+    slots = []
+    for core in ("knn_search", "ball_search"):
+        plain = getattr(flat, core)
+
+        def counted(*arguments, plain=plain):
+            distance, index = plain(*arguments)
+            slots.append(index.numel())
+            return distance, index
+
+        monkeypatch.setattr(flat, core, counted)
+    x = torch.rand(3000, 3, generator=torch.Generator().manual_seed(0)).to(device)
+    batch = torch.arange(300, device=device).repeat_interleave(10)
+    knn = flat.knn(x, x, 3000, batch, batch)
+    radius = flat.radius(x, x, 9.0, batch, batch, 10**9)
+    assert knn.shape == radius.shape == (2, 30_000)
+    assert slots == [30_000, 30_000]
+
+
+def test_order_is_checked_without_results_too(device):
+    x = torch.rand(4, 3, device=device)
+    bad = torch.tensor([0, 2, 1, 1], device=device)
+    for call in (
+        lambda: flat.knn(x, x, 0, bad, bad),
+        lambda: flat.knn(x, x[:0], 2, batch_x=bad),
+        lambda: flat.radius(x, x, 1.0, bad, bad, 0),
+    ):
+        with pytest.raises(ValueError, match="batch_x must be sorted"):
+            call()
+
+
+def test_default_dtype_and_device_change_nothing(device):
+    x, y, bx, by = (t.to(device) for t in _pair())
+    calls = (
+        lambda: flat.knn(x, y, 3, bx, by),
+        lambda: flat.radius(x, y, 1.0, bx, by, 5),
+        lambda: mps_pointops.ball_query(y[None], x[None], 1.0, 5)[1],
+        lambda: mps_pointops.knn(y[None], x[None], 5)[0],
+    )
+    wanted = [call() for call in calls]
+    try:
+        torch.set_default_dtype(torch.float64)
+        torch.set_default_device("cpu" if device == "mps" else "mps")
+        got = [call() for call in calls]
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+    for one, other in zip(got, wanted, strict=True):
+        assert torch.equal(one, other)

@@ -3,6 +3,7 @@
 from mps_pointops._metal.compile import Source, variants
 from mps_pointops._metal.dispatch import (
     QUERIES_PER_GROUP,
+    STEPS_PER_DISPATCH,
     STEPS_PER_THREADGROUP,
     THREADS_PER_DISPATCH,
     blocks,
@@ -12,6 +13,7 @@ from mps_pointops._metal.dispatch import (
 
 __all__ = [
     "QUERIES_PER_GROUP",
+    "STEPS_PER_DISPATCH",
     "STEPS_PER_THREADGROUP",
     "THREADS_PER_DISPATCH",
     "Source",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 # Elementary steps (one coordinate of one pair) of one dispatch, for the whole GPU and for a single
 # threadgroup. The system kills a command buffer that runs for seconds, and the screen stutters long
 # before; these are a fraction of a second on the slowest chip.
@@ -22,15 +24,28 @@ def launch(kernel: Any, *arguments: Any, groups: int, group_size: int) -> None:
         kernel(*arguments, threads=groups * group_size, group_size=group_size)
 
 
-def blocks(count: int, steps_each: int, limit: int, unit: int = 1) -> Iterator[tuple[int, int]]:
-    """Cut `count` items into ranges of at most `limit` steps, in multiples of `unit` items."""
+def blocks(
+    count: int, steps_each: int, limit: int, unit: int = 1, *, wait: bool = True
+) -> Iterator[tuple[int, int]]:
+    """Cut `count` items into ranges of at most `limit` steps, in multiples of `unit` items.
+
+    Dispatches gather in one command buffer, and it is the buffer that must not run for long. So
+    between ranges the device is waited for, unless `steps_each` is only an upper bound that would
+    cut short work into very many ranges.
+    """
     block = max(1, limit // max(1, steps_each) // unit) * unit
     for begin in range(0, count, block):
+        if begin and wait:
+            torch.mps.synchronize()
         yield begin, min(begin + block, count)
 
 
-def search_blocks(rows: int, steps_each: int) -> Iterator[tuple[int, int]]:
-    """Ranges of queries for one dispatch, where a simdgroup answers a query."""
+def search_blocks(rows: int, steps_each: int, *, exact: bool) -> Iterator[tuple[int, int]]:
+    """Ranges of queries for one dispatch, where a simdgroup answers a query.
+
+    `exact` tells whether `steps_each` is the work of a query or only a bound.
+    """
     # a thread costs at least this much of the work that is allowed, which bounds the grid too
     least = 32 * STEPS_PER_DISPATCH // THREADS_PER_DISPATCH
-    return blocks(rows, max(steps_each, least), STEPS_PER_DISPATCH, QUERIES_PER_GROUP)
+    steps = max(steps_each, least)
+    return blocks(rows, steps, STEPS_PER_DISPATCH, QUERIES_PER_GROUP, wait=exact)

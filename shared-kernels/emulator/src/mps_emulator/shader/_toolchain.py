@@ -157,7 +157,7 @@ def header_stubs() -> Path:
 def precompiled_header(mode: Mode) -> Path:
     """Returns the precompiled header for a mode; builds it on first use."""
     folder = cache_dir("shader")
-    digest = hashlib.sha256(f"{fingerprint()} {mode}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{fingerprint()} {RUNTIME} {mode}".encode()).hexdigest()[:16]
     target = folder / f"metal-{digest}.pch"
     with exclusive(target):
         if not target.exists():

@@ -5,7 +5,7 @@
 // The test compares the squared distance of coordinates times `scale` with the squared threshold in
 // the same scale (a power of two, 1 for ordinary radii); what is written is the unscaled distance.
 //
-// RULE, DIM: arithmetic.metal.
+// RULE, DIM: arithmetic.metal. COUNT: 1 writes only how many places of a row are filled.
 
 #define QUERIES_PER_GROUP 8
 
@@ -16,7 +16,7 @@ kernel void ball_query(
     device const long* first [[buffer(2)]],   // (M) a query's points are ref[first] ...; unread if clouds are equal
     device const long* last [[buffer(3)]],    // (M) ... up to before ref[last]; unread likewise
     device float* distance [[buffer(4)]],     // (M, K) squared; 0 where there is no hit
-    device long* index [[buffer(5)]],         // (M, K) counted in the cloud if clouds are equal, else in the input; -1: no hit
+    device long* index [[buffer(5)]],         // (M, K), or (M) if COUNT; counted in the cloud if clouds are equal, else in the input; -1: no hit
     constant long* shape [[buffer(6)]],
     constant float* limits [[buffer(7)]],     // (2) squared threshold, scale
     uint group [[threadgroup_position_in_grid]],
@@ -54,12 +54,16 @@ kernel void ball_query(
             hit = distance_key(points + ulong(i) * dim, centre, dim, scale) < threshold;
         uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(hit))));
         uint place = found + popcount(votes & ((1u << lane) - 1u));
-        if (hit && place < places) {
+        if (COUNT == 0 && hit && place < places) {
             row_distance[place] = as_type<float>(distance_key(points + ulong(i) * dim, centre, dim, 1.0f));
             row_index[place] = long(i) + shown;
         }
         found += popcount(votes);
     }
+#if COUNT == 1
+    if (lane == 0) index[row] = long(min(found, places));
+    return;
+#endif
     for (uint place = found + lane; place < places; place += 32) {
         row_distance[place] = 0.0f;
         row_index[place] = -1;

@@ -16,8 +16,8 @@ from mps_pointops._checks import (
 )
 from mps_pointops._registry import register, register_gradient
 from mps_pointops._rules import as_rule
-from mps_pointops.ops.ball_query.cpu import ball_query_cpu
-from mps_pointops.ops.ball_query.mps import ball_query_mps
+from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_query_cpu
+from mps_pointops.ops.ball_query.mps import ball_count_mps, ball_query_mps
 
 _OP = "ball_query"
 
@@ -91,6 +91,20 @@ ball_search = register(
 )
 
 
+def _fake_count(query: Tensor, *arguments: Any) -> Tensor:
+    return query.new_empty((query.shape[0],), dtype=torch.int64)
+
+
+# How many slots of each query `ball_search` would fill.
+ball_count = register(
+    "ball_count(Tensor query, Tensor ref, Tensor? first, Tensor? last, SymInt clouds, SymInt K,"
+    " float radius, bool round_radius, bool ignore_same_index, int rule) -> Tensor",
+    cpu=ball_count_cpu,
+    mps=ball_count_mps,
+    fake=_fake_count,
+)
+
+
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     query, ref, first, _, clouds = inputs[:5]
     index = output[1]
@@ -113,8 +127,8 @@ def _backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     if ref.shape[0] == 0:
         grad_query, grad_ref = torch.zeros_like(query), torch.zeros_like(ref)
     else:
-        difference = query.unsqueeze(1) - ref[chosen]
-        # where, not a product: a padded slot may point at a point that is not finite
+        # a padded slot may point at a point, and carry a gradient, that is not finite
+        difference = torch.where(hit.unsqueeze(2), query.unsqueeze(1) - ref[chosen], 0.0)
         pull = torch.where(hit.unsqueeze(2), 2.0 * grad.unsqueeze(2) * difference, 0.0)
         if ctx.needs_input_grad[0]:
             grad_query = pull.sum(dim=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -29,34 +31,75 @@ def ball_query_cpu(
     """Operator kernel; arguments as the schema in `ball_query.py`."""
     query, ref = query.detach(), ref.detach()
     rows = query.shape[0]
-    distance = torch.zeros((rows, K))
-    index = torch.full((rows, K), -1, dtype=torch.int64)
+    distance = query.new_zeros((rows, K))
+    index = query.new_full((rows, K), -1, dtype=torch.int64)
     if rows == 0 or K == 0 or ref.shape[0] == 0:
         return distance, index
+    limit, order = threshold(radius, round_radius), Rule(rule)
+    for here, low, inside in _blocks(query, ref, first, last, clouds, limit, order):
+        if ignore_same_index:
+            _leave_out_same(inside, here, low)
+        place = inside.cumsum(dim=1)
+        which, number = (inside & (place <= K)).nonzero(as_tuple=True)
+        row, slot = here[which], place[which, number] - 1
+        index[row, slot] = number if first is None else number + low
+        distance[row, slot] = squared_distance(query[row], ref[low + number], order)
+    return distance, index
+
+
+def ball_count_cpu(
+    query: Tensor,
+    ref: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    K: int,
+    radius: float,
+    round_radius: bool,
+    ignore_same_index: bool,
+    rule: int,
+) -> Tensor:
+    """Operator kernel; arguments as the schema in `ball_query.py`."""
+    query, ref = query.detach(), ref.detach()
+    counts = query.new_zeros(query.shape[0], dtype=torch.int64)
     limit = threshold(radius, round_radius)
-    for begin, end, low, high in row_ranges(rows, ref.shape[0], first, last, clouds):
-        points = ref[low:high]
+    for here, low, inside in _blocks(query, ref, first, last, clouds, limit, Rule(rule)):
+        if ignore_same_index:
+            _leave_out_same(inside, here, low)
+        counts[here] = inside.sum(dim=1).clamp(max=K)
+    return counts
+
+
+def _blocks(
+    query: Tensor,
+    ref: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    limit: Threshold,
+    rule: Rule,
+) -> Iterator[tuple[Tensor, int, Tensor]]:
+    """Rows, the first point they look at, and which of their points are inside."""
+    for begin, end, low, high in row_ranges(len(query), len(ref), first, last, clouds):
         step = max(1, _PAIRS // (high - low))
         for row in range(begin, end, step):
-            here = torch.arange(row, min(row + step, end))
-            inside = _inside(query[here], points, limit, Rule(rule))
-            if ignore_same_index:
-                inside &= torch.arange(low, high) != here.unsqueeze(1)
-            place = inside.cumsum(dim=1)
-            which, number = (inside & (place <= K)).nonzero(as_tuple=True)
-            slot = place[which, number] - 1
-            index[row + which, slot] = number if first is None else number + low
-            distance[row + which, slot] = squared_distance(
-                query[row + which], points[number], Rule(rule)
-            )
-    return distance, index
+            here = torch.arange(row, min(row + step, end), device=query.device)
+            yield here, low, _inside(query[here], ref[low:high], limit, rule)
+
+
+def _leave_out_same(inside: Tensor, rows: Tensor, low: int) -> None:
+    numbers = torch.arange(low, low + inside.shape[1], device=inside.device)
+    inside &= numbers != rows.unsqueeze(1)
 
 
 def _inside(query: Tensor, points: Tensor, limit: Threshold, rule: Rule) -> Tensor:
     """Which of the pairs [M, N] are inside: a quick sum first, the rule where it is close."""
-    rough = torch.zeros(query.shape[0], points.shape[0])
+    if limit.scale != 1.0:  # flushing decides at such scales
+        d2 = squared_distance(query.unsqueeze(1), points, rule, limit.scale)
+        return d2 < limit.squared
+    rough = query.new_zeros((query.shape[0], points.shape[0]))
     for q, p in zip(query.t(), points.t().contiguous(), strict=True):
-        difference = (q.unsqueeze(1) - p).mul_(limit.scale)
+        difference = q.unsqueeze(1) - p
         rough.addcmul_(difference, difference)
     # rounding in any order changes a sum of D squares by less than this part of it
     margin = (points.shape[1] + 4) * 2.0**-22

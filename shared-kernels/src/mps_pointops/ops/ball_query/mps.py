@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks
-from mps_pointops.ops.ball_query.threshold import threshold
+from mps_pointops.ops.ball_query.threshold import Threshold, threshold
 
-SOURCE = Source(__package__, "ball_query", {"RULE": (0, 1, 2), "DIM": (3, 0)})
+SOURCE = Source(__package__, "ball_query", {"RULE": (0, 1, 2), "DIM": (3, 0), "COUNT": (0, 1)})
 
 
 def ball_query_mps(
@@ -24,29 +24,65 @@ def ball_query_mps(
     rule: int,
 ) -> tuple[Tensor, Tensor]:
     """Operator kernel; arguments as the schema in `ball_query.py`."""
+    distance = query.new_empty((query.shape[0], K))
+    index = query.new_empty((query.shape[0], K), dtype=torch.int64)
+    limit, same = threshold(radius, round_radius), int(ignore_same_index)
+    _launch(query, ref, first, last, clouds, K, limit, same, rule, distance, index)
+    return distance, index
+
+
+def ball_count_mps(
+    query: Tensor,
+    ref: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    K: int,
+    radius: float,
+    round_radius: bool,
+    ignore_same_index: bool,
+    rule: int,
+) -> Tensor:
+    """Operator kernel; arguments as the schema in `ball_query.py`."""
+    counts = query.new_zeros(query.shape[0], dtype=torch.int64)
+    limit, same = threshold(radius, round_radius), int(ignore_same_index)
+    _launch(query, ref, first, last, clouds, K, limit, same, rule, None, counts)
+    return counts
+
+
+def _launch(
+    query: Tensor,
+    ref: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    places: int,
+    limit: Threshold,
+    ignore_same_index: int,
+    rule: int,
+    distance: Tensor | None,
+    index: Tensor,
+) -> None:
+    """Fill distances and indices, or only count if there are no distances to fill."""
     query, ref = query.detach().contiguous(), ref.detach().contiguous()
     rows, dim = query.shape
-    distance = torch.empty((rows, K), dtype=torch.float32, device=query.device)
-    index = torch.empty((rows, K), dtype=torch.int64, device=query.device)
-    if rows == 0 or K == 0:
-        return distance, index
-    limit = threshold(radius, round_radius)
-    kernel = SOURCE.kernel(rule, 3 if dim == 3 else 0)
+    if rows == 0 or places == 0:
+        return
+    kernel = SOURCE.kernel(rule, 3 if dim == 3 else 0, int(distance is None))
     equal = first is None or last is None
     size = ref.shape[0] // clouds if equal else ref.shape[0]
-    shape = [dim, int(equal), rows // clouds if equal else rows, size, int(ignore_same_index), K]
-    for begin, end in search_blocks(rows, size * dim):
+    shape = [dim, int(equal), rows // clouds if equal else rows, size, ignore_same_index, places]
+    for begin, end in search_blocks(rows, size * dim, exact=equal):
         launch(
             kernel,
             query,
             ref if ref.numel() else query,  # nothing is read from an empty set
             index if first is None else first,  # equal clouds read neither
             index if last is None else last,
-            distance,
+            query if distance is None else distance,
             index,
             [*shape, begin, end],
             [limit.squared, limit.scale],
             groups=-(-(end - begin) // QUERIES_PER_GROUP),
             group_size=32 * QUERIES_PER_GROUP,
         )
-    return distance, index

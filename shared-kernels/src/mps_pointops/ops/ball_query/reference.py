@@ -22,8 +22,8 @@ def ball_query_reference(
 
     Returns squared distances [M, K] and indices [M, K]; slots without a point are (0, -1).
     """
-    distance = torch.zeros((query.shape[0], K))
-    index = torch.full((query.shape[0], K), -1, dtype=torch.int64)
+    distance = query.new_zeros((query.shape[0], K))
+    index = query.new_full((query.shape[0], K), -1, dtype=torch.int64)
     limit = threshold(radius, round_radius)
     for row, centre in enumerate(query):
         inside = squared_distance(centre, ref, rule, limit.scale) < limit.squared

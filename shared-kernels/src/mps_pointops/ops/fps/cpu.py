@@ -21,13 +21,15 @@ def fps_cpu(
     start: Tensor | None,
     clouds: int,
     picks: int,
+    largest: int,
+    most: int,
     start_idx: int,
     skip_near_origin: bool,
     rule: int,
     ties: int,
 ) -> Tensor:
     """Operator kernel; arguments as the schema in `fps.py`."""
-    out = torch.empty(picks, dtype=torch.int64)
+    out = points.new_empty(picks, dtype=torch.int64)
     if clouds == 0 or picks == 0:
         return out
     points = points.detach()
@@ -63,7 +65,7 @@ def _sample(
         return
     candidates = points[order]
     distance = _plain_distance(candidates, points[start], rule) or _Ruled(candidates, rule)
-    nearest = torch.full((len(order),), torch.inf)
+    nearest = points.new_full((len(order),), torch.inf)
     centre = points[start]
     for step in range(1, len(out)):
         if step > 1 or bool(torch.isfinite(centre).all()):

@@ -66,6 +66,8 @@ def furthest_point_sample(
         None,
         clouds,
         clouds * npoint,
+        size,
+        npoint,
         start_idx,
         bool(skip_near_origin),
         as_rule(_OP, rule, dim).value,
@@ -81,9 +83,11 @@ def _fake(points: Tensor, *arguments: Any) -> Tensor:
 # The ragged core. Points `ptr[b]` up to `ptr[b + 1]` are cloud b; its picks are `out_ptr[b]` up to
 # `out_ptr[b + 1]` of the result and count in the whole input; its first pick `start[b]` counts in
 # the cloud. Without ptr the clouds are equal, begin at `start_idx`, and picks count in the cloud.
+# `largest` and `most` are the points and the picks of the clouds with most.
 fps = register(
     "fps(Tensor points, Tensor? ptr, Tensor? out_ptr, Tensor? start, SymInt clouds, SymInt picks,"
-    " SymInt start_idx, bool skip_near_origin, int rule, int ties) -> Tensor",
+    " SymInt largest, SymInt most, SymInt start_idx, bool skip_near_origin, int rule, int ties)"
+    " -> Tensor",
     cpu=fps_cpu,
     mps=fps_mps,
     fake=_fake,

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import (
+    STEPS_PER_DISPATCH,
     STEPS_PER_THREADGROUP,
     THREADS_PER_DISPATCH,
     Source,
@@ -23,6 +24,8 @@ def fps_mps(
     start: Tensor | None,
     clouds: int,
     picks: int,
+    largest: int,
+    most: int,
     start_idx: int,
     skip_near_origin: bool,
     rule: int,
@@ -35,14 +38,12 @@ def fps_mps(
     if clouds == 0 or picks == 0:
         return out
     kernel = SOURCE.kernel(rule, 3 if dim == 3 else 0, ties)
-    equal = ptr is None
     nearest = torch.empty(total, dtype=torch.int32, device=points.device)
-    # sizes of one cloud, or bounds when only the device knows them
-    size = total // clouds if equal else total
-    most_picks = picks // clouds if equal else picks
-    shape = [dim, equal, size, most_picks, start_idx, skip_near_origin]
-    group_size = min(1024, (size + 31) // 32 * 32)
-    for first, last in blocks(most_picks, size * dim, STEPS_PER_THREADGROUP):
+    shape = [dim, int(ptr is None), largest, most, start_idx, int(skip_near_origin)]
+    group_size = min(1024, (largest + 31) // 32 * 32)
+    # a threadgroup bounds the picks of one dispatch, and so do all of them together
+    steps = max(largest * dim, total * dim * STEPS_PER_THREADGROUP // STEPS_PER_DISPATCH)
+    for first, last in blocks(most, steps, STEPS_PER_THREADGROUP):
         for cloud, end in blocks(clouds, group_size, THREADS_PER_DISPATCH):
             launch(
                 kernel,
@@ -53,7 +54,7 @@ def fps_mps(
                 out if start is None else start,
                 nearest,
                 out,
-                [*map(int, shape), first, last, cloud],
+                [*shape, first, last, cloud],
                 groups=end - cloud,
                 group_size=group_size,
             )

@@ -11,7 +11,7 @@ from mps_pointops._rules import Rule, Ties
 
 def tie_rank(size: int, ties: Ties) -> Tensor:
     """Of equally far points the one of smallest rank is taken: ranks [size], int64."""
-    index = torch.arange(size)
+    index = torch.arange(size, device="cpu")
     if ties is Ties.LOWEST_INDEX:
         return index
     bits = min(9, max(size, 1).bit_length() - 1)
@@ -37,7 +37,7 @@ def furthest_point_sample_reference(
         norm = squared_distance(points, torch.zeros_like(points), rule)
         eligible &= ~(norm.to(torch.float64) <= 1e-3)
     rank = tie_rank(size, ties)
-    nearest = torch.full((size,), torch.inf)
+    nearest = points.new_full((size,), torch.inf)
     picks: list[int] = []
     pick = start_idx
     while len(picks) < npoint:
@@ -50,4 +50,4 @@ def furthest_point_sample_reference(
             farthest = nearest[eligible].max()
             best = torch.where(eligible & (nearest == farthest), rank, size * 2 + 1024)
             pick = int(best.argmin())
-    return torch.tensor(picks, dtype=torch.int64)
+    return torch.tensor(picks, dtype=torch.int64, device="cpu")

@@ -23,7 +23,7 @@ def scatter_cpu(values: Tensor, index: Tensor, weight: Tensor | None, size: int)
     parts = values.detach().to(wide)
     if weight is not None:
         parts = parts.repeat_interleave(3, dim=2) * weight.detach().to(wide).unsqueeze(1)
-    out = torch.zeros((*values.shape[:2], size), dtype=wide)
+    out = values.new_zeros((*values.shape[:2], size), dtype=wide)
     sums, addends, targets = out.numpy(), parts.contiguous().numpy(), index.numpy()
     for b, row in enumerate(targets):
         for channel in range(sums.shape[1]):

@@ -20,7 +20,7 @@ def scatter_reference(
     With weights [B, M] the positions come in threes that share one value: values [B, C, M / 3].
     Products and sums are float32, each rounded.
     """
-    out = torch.zeros((*values.shape[:2], size))
+    out = values.new_zeros((*values.shape[:2], size))
     for b, row in enumerate(index.tolist()):
         for m, target in enumerate(row):
             part = values[b, :, m] if weight is None else values[b, :, m // 3] * weight[b, m]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from mps_pointops._arithmetic import fma
@@ -10,7 +9,7 @@ from mps_pointops._arithmetic import fma
 
 def three_interpolate_reference(features: Tensor, index: Tensor, weight: Tensor) -> Tensor:
     """Features [B, C, m] at index [B, n, 3] with weights [B, n, 3] -> [B, C, n], float32."""
-    out = torch.empty((*features.shape[:2], index.shape[1]))
+    out = features.new_empty((*features.shape[:2], index.shape[1]))
     for b, cloud in enumerate(features):
         for n, (which, w) in enumerate(zip(index[b].long(), weight[b], strict=True)):
             p = cloud[:, which]

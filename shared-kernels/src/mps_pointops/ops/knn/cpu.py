@@ -26,8 +26,8 @@ def knn_cpu(
     """Operator kernel; arguments as the schema in `knn.py`."""
     query, ref = query.detach(), ref.detach()
     rows = query.shape[0]
-    distance = torch.full((rows, k), torch.inf)
-    index = torch.full((rows, k), -1, dtype=torch.int64)
+    distance = query.new_full((rows, k), torch.inf)
+    index = query.new_full((rows, k), -1, dtype=torch.int64)
     if rows == 0 or k == 0 or ref.shape[0] == 0:
         return distance, index
     for begin, end, low, high in row_ranges(rows, ref.shape[0], first, last, clouds):
@@ -50,7 +50,7 @@ def knn_cpu(
 def _keys(query: Tensor, points: Tensor, rule: Rule) -> Tensor:
     """One integer a pair [M, N], in the order (squared distance, index); `_NONE` if no pair."""
     d2 = squared_distance(query[:, None], points[None], rule)
-    keys = distance_bits(d2) << 32 | torch.arange(points.shape[0])
+    keys = distance_bits(d2) << 32 | torch.arange(points.shape[0], device=points.device)
     possible = torch.isfinite(query).all(dim=1)[:, None] & torch.isfinite(points).all(dim=1)
     return torch.where(possible, keys, _NONE)
 
@@ -62,7 +62,7 @@ def row_ranges(
     if first is None or last is None:
         m, n = rows // clouds, size // clouds
         return [(b * m, (b + 1) * m, b * n, (b + 1) * n) for b in range(clouds) if m and n]
-    starts = torch.ones(rows, dtype=torch.bool)
+    starts = first.new_ones(rows, dtype=torch.bool)
     starts[1:] = (first[1:] != first[:-1]) | (last[1:] != last[:-1])
     begins = starts.nonzero()[:, 0]
     ends = [*begins[1:].tolist(), rows]

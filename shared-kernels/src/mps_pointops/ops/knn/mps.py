@@ -37,7 +37,7 @@ def knn_mps(
         width = min(most, k - place)
         kept = next(r for r in ROWS if r * 32 >= width)
         kernel = SOURCE.kernel(rule, 3 if dim == 3 else 0, kept)
-        for begin, end in search_blocks(rows, size * dim):
+        for begin, end in search_blocks(rows, size * dim, exact=equal):
             launch(
                 kernel,
                 query,

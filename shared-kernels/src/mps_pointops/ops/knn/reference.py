@@ -16,8 +16,8 @@ def knn_reference(
 
     Returns squared distances [M, k] and indices [M, k]; slots left over are (inf, -1).
     """
-    distance = torch.full((query.shape[0], k), torch.inf)
-    index = torch.full((query.shape[0], k), -1, dtype=torch.int64)
+    distance = query.new_full((query.shape[0], k), torch.inf)
+    index = query.new_full((query.shape[0], k), -1, dtype=torch.int64)
     possible = torch.isfinite(ref).all(dim=1).nonzero()[:, 0]
     for row, centre in enumerate(query):
         if not torch.isfinite(centre).all():

@@ -14,8 +14,8 @@ def three_nn_reference(
     unknown: Tensor, known: Tensor, rule: Rule = Rule.FMA_YXZ
 ) -> tuple[Tensor, Tensor]:
     """One cloud: points [n, 3] and [m, 3], float32 on the CPU."""
-    distance = torch.full((unknown.shape[0], 3), torch.inf)
-    index = torch.zeros((unknown.shape[0], 3), dtype=torch.int64)
+    distance = unknown.new_full((unknown.shape[0], 3), torch.inf)
+    index = unknown.new_zeros((unknown.shape[0], 3), dtype=torch.int64)
     d2, found = knn_reference(unknown, known, min(3, known.shape[0]), rule)
     distance[:, : d2.shape[1]] = square_root(d2)
     index[:, : d2.shape[1]] = found.clamp(min=0)

@@ -1,0 +1,196 @@
+"""How many points of each cloud farthest point sampling draws, and where they go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mps_pointops._checks import (
+    MAX_POINTS,
+    as_int,
+    check_same_device,
+    fail_type,
+    fail_value,
+)
+from mps_pointops._ragged import check_order, cumulative, fetch, is_sorted
+
+
+@dataclass
+class Picks:
+    """Which part of every cloud is drawn.
+
+    Attributes:
+        ptr: Where clouds begin [B + 1], int64.
+        out_ptr: Where their picks begin [B + 1], int64.
+        clouds: B.
+        total: Picks in all.
+        largest: Points of the largest cloud.
+        most: Picks of the cloud with most.
+    """
+
+    ptr: Tensor
+    out_ptr: Tensor
+    clouds: int
+    total: int
+    largest: int
+    most: int
+
+    def starts(self, random: bool) -> Tensor:
+        """First pick of every cloud [B], counted in the cloud."""
+        sizes = self.ptr[1:] - self.ptr[:-1]
+        if not random:
+            return torch.zeros_like(sizes)
+        drawn = torch.rand(self.clouds, device=sizes.device, dtype=torch.float32) * sizes
+        # the product may round up to the size
+        return torch.minimum(drawn.to(torch.int64), (sizes - 1).clamp_(min=0))
+
+
+class Ratio:
+    """Which part of a cloud to pick; a number takes the dtype of the points."""
+
+    def __init__(self, op: str, value: float | Tensor, points: Tensor) -> None:
+        self.op = op
+        if not isinstance(value, Tensor):  # a CPU scalar: rounded once, not moved
+            value = torch.tensor(value, dtype=points.dtype, device="cpu")
+        self.value = value
+
+    @property
+    def on_host(self) -> bool:
+        """Whether its values can be looked at without a read-back."""
+        return self.value.device.type == "cpu"
+
+    def check_length(self, clouds: int) -> None:
+        """One ratio, or one a cloud."""
+        if self.value.dim() == 1 and self.value.shape[0] != clouds:
+            got = f"shape {list(self.value.shape)}"
+            fail_value(self.op, "ratio", f"of shape [] or [{clouds}]", got)
+
+    def is_valid(self) -> Tensor:
+        """Whether all values are numbers from 0: [], on its device."""
+        return (torch.isfinite(self.value) & (self.value >= 0)).all()
+
+    def check(self, valid: int, total: int) -> None:
+        """Raise if a value has no meaning, or asks for more than can be counted."""
+        if not valid:
+            fail_value(self.op, "ratio", "finite and not negative", "a tensor with other values")
+        if total > MAX_POINTS:
+            fail_value(self.op, "ratio", f"for at most {MAX_POINTS} picks in all", str(total))
+
+    def counts(self, sizes: Tensor) -> Tensor:
+        """ceil(size * ratio), both factors in the dtype of the ratio, as torch_cluster: int64.
+
+        Where that dtype cannot hold the size, in float32.
+        """
+        exact = (sizes.to(self.value.dtype) * self.value).ceil().to(torch.float32)
+        wide = (sizes.to(torch.float32) * self.value.to(torch.float32)).ceil()
+        counts = torch.where(torch.isfinite(exact), exact, wide)
+        return counts.clamp(min=0, max=2.0**31).to(torch.int64)
+
+
+def plan_picks(
+    op: str, points: Tensor, batch: Tensor | None, ptr: Any, ratio: Ratio, batch_size: int | None
+) -> Picks:
+    """Sizes and counts of every cloud; reads the device once, or not at all."""
+    total_points = points.shape[0]
+    if batch is not None and ptr is not None:
+        fail_value(op, "ptr", "None when batch is given", "both", "give one of them")
+    if batch is None and batch_size is not None:
+        fail_value(op, "batch_size", "None without batch", str(batch_size), "give batch too")
+    if isinstance(ptr, Tensor):
+        check_same_device(op, "ptr", ptr, "x", points)
+        if ptr.dtype not in (torch.int64, torch.int32) or ptr.dim() != 1 or ptr.shape[0] < 1:
+            got = f"{ptr.dtype} of shape {list(ptr.shape)}"
+            fail_type(op, "ptr", "int64 or int32 of shape [B + 1]", got)
+        return _from_ptr(points, ptr.to(torch.int64).contiguous(), ratio)
+    if ptr is not None:
+        if isinstance(ptr, (str, bytes)) or not isinstance(ptr, Sequence):
+            fail_type(op, "ptr", "a tensor or a sequence of integers", type(ptr).__name__)
+        return _on_host(points, [as_int(op, "ptr", p) for p in ptr], ratio)
+    if batch is None:
+        return _on_host(points, [0, total_points], ratio)
+    if batch_size is None and ratio.value.dim() == 1:
+        batch_size = ratio.value.shape[0]
+    if total_points == 0:
+        return _on_host(points, [0] * ((batch_size or 0) + 1), ratio)
+    if batch_size is not None:
+        return _of_known_number(points, batch.contiguous(), batch_size, ratio)
+    return _of_unknown_number(points, batch.contiguous(), ratio)
+
+
+def _maximum(values: Tensor) -> Tensor:
+    return values.max() if values.shape[0] else values.sum()
+
+
+def _on_host(points: Tensor, ptr: list[int], ratio: Ratio) -> Picks:
+    clouds, size = len(ptr) - 1, points.shape[0]
+    ordered = all(a <= b for a, b in pairwise(ptr))
+    if clouds < 0 or ptr[0] != 0 or ptr[-1] != size or not ordered:
+        fail_value(ratio.op, "ptr", f"ascending from 0 to {size}", str(ptr))
+    ratio.check_length(clouds)
+    begins = torch.tensor(ptr, dtype=torch.int64, device="cpu")
+    if not ratio.on_host:  # the counts are made where the ratio is
+        begins = begins.to(points.device)
+    sizes = begins[1:] - begins[:-1]
+    counts = ratio.counts(sizes)
+    valid, total, most = fetch([ratio.is_valid(), counts.sum(), _maximum(counts)])
+    ratio.check(valid, total)
+    out_ptr = cumulative(counts).to(points.device)
+    largest = max((b - a for a, b in pairwise(ptr)), default=0)
+    return Picks(begins.to(points.device), out_ptr, clouds, total, largest, most)
+
+
+def _from_ptr(points: Tensor, ptr: Tensor, ratio: Ratio) -> Picks:
+    clouds = ptr.shape[0] - 1
+    ratio.check_length(clouds)
+    sizes = ptr[1:] - ptr[:-1]
+    counts = ratio.counts(sizes)
+    facts = [ptr[0], ptr[-1], is_sorted(ptr), ratio.is_valid().to(ptr.device)]
+    sums = [counts.sum(), _maximum(sizes), _maximum(counts)]
+    begin, end, ordered, valid, total, largest, most = fetch([*facts, *sums])
+    if begin != 0 or end != points.shape[0] or not ordered:
+        got = f"{begin} to {end}" if ordered else "values that descend"
+        fail_value(ratio.op, "ptr", f"ascending from 0 to {points.shape[0]}", got)
+    ratio.check(valid, total)
+    return Picks(ptr, cumulative(counts), clouds, total, largest, most)
+
+
+def _of_known_number(points: Tensor, batch: Tensor, clouds: int, ratio: Ratio) -> Picks:
+    ratio.check_length(clouds)
+    numbers = torch.arange(clouds + 1, dtype=batch.dtype, device=batch.device)
+    ptr = torch.searchsorted(batch, numbers)
+    sizes = ptr[1:] - ptr[:-1]
+    counts = ratio.counts(sizes)
+    facts = [is_sorted(batch), batch[0], batch[-1], ratio.is_valid().to(ptr.device)]
+    sums = [counts.sum(), _maximum(sizes), _maximum(counts)]
+    ordered, lowest, highest, valid, total, largest, most = fetch([*facts, *sums])
+    check_order(ratio.op, "batch", ordered, lowest)
+    if highest >= clouds:
+        got = f"a cloud {highest}"
+        fail_value(ratio.op, "batch", f"below the number of clouds ({clouds})", got)
+    ratio.check(valid, total)
+    return Picks(ptr, cumulative(counts), clouds, total, largest, most)
+
+
+def _of_unknown_number(points: Tensor, batch: Tensor, ratio: Ratio) -> Picks:
+    """Clouds that have points, however they are numbered; all sums over their first points."""
+    total_points = batch.shape[0]
+    number = torch.arange(total_points, device=batch.device)
+    begin = torch.searchsorted(batch, batch)
+    sizes = torch.searchsorted(batch, batch, right=True) - begin
+    is_first = begin == number
+    counts = torch.where(is_first, ratio.counts(sizes), 0)
+    facts = [is_sorted(batch), batch[0], ratio.is_valid().to(batch.device)]
+    sums = [is_first.sum(), counts.sum(), sizes.max(), counts.max()]
+    ordered, lowest, valid, clouds, total, largest, most = fetch([*facts, *sums])
+    check_order(ratio.op, "batch", ordered, lowest)
+    ratio.check(valid, total)
+    # the first points, in order: others write one place past the end
+    place = torch.where(is_first, is_first.cumsum(0) - 1, clouds)
+    firsts = torch.empty_like(number[: clouds + 1]).scatter_(0, place, number)[:clouds]
+    ptr = torch.cat((firsts, firsts.new_full((1,), total_points)))
+    return Picks(ptr, cumulative(counts[firsts]), clouds, total, largest, most)
