@@ -54,6 +54,13 @@ def test_gradcheck(device):
         assert gradgradcheck(distances, inputs, **options)
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own use of it
+def test_forward_mode_is_refused(device):
+    points = torch.rand(1, 4, 3, device=device)
+    with pytest.raises(NotImplementedError, match="no forward-mode derivative; use reverse mode"):
+        torch.func.jvp(lambda q: ball_query(q, points, 1.0, 2)[0], (points,), (points,))
+
+
 def test_only_one_side(device):
     query, ref = torch.rand(1, 4, 3, device=device), torch.rand(1, 6, 3, device=device)
     ball_query(query.requires_grad_(), ref, 1.0, 3)[0].sum().backward()

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 
 from mps_pointops._checks import (
     as_float,
@@ -59,6 +60,7 @@ def ball_query(
     check_same_size(_OP, "ref", "dimension D", ref.shape[2], "query", dim)
     radius = as_float(_OP, "radius", radius)
     K = as_int(_OP, "K", K)
+    _refuse_forward_mode(query, ref)
     distance, index = ball_search(
         query.to(torch.float32).reshape(clouds * rows, dim),
         ref.to(torch.float32).reshape(clouds * ref.shape[1], dim),
@@ -72,6 +74,18 @@ def ball_query(
         as_rule(_OP, rule, dim).value,
     )
     return distance.view(clouds, rows, K), index.view(clouds, rows, K)
+
+
+def _refuse_forward_mode(*points: Tensor) -> None:
+    """Tangents would be dropped without a word: torch gives registered operators no rule."""
+    if torch.compiler.is_compiling():
+        return
+    duals = [unpack_dual(p) for p in points]  # type: ignore[no-untyped-call]
+    if any(dual.tangent is not None for dual in duals):
+        raise NotImplementedError(
+            f"{_OP}: there is no forward-mode derivative; use reverse mode (backward, "
+            "torch.autograd.grad, torch.autograd.functional.vjp)"
+        )
 
 
 def _fake(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
