@@ -10,7 +10,7 @@ from torch import Tensor
 from mps_pointops._arithmetic import squared_distance
 from mps_pointops._rules import Rule
 from mps_pointops.ops.ball_query.threshold import Threshold, threshold
-from mps_pointops.ops.knn.cpu import row_ranges
+from mps_pointops.ops.knn.cpu import rough_distance, row_ranges
 
 # pairs looked at together
 _PAIRS = 2**21
@@ -97,10 +97,7 @@ def _inside(query: Tensor, points: Tensor, limit: Threshold, rule: Rule) -> Tens
     if limit.scale != 1.0:  # flushing decides at such scales
         d2 = squared_distance(query.unsqueeze(1), points, rule, limit.scale)
         return d2 < limit.squared
-    rough = query.new_zeros((query.shape[0], points.shape[0]))
-    for q, p in zip(query.t(), points.t().contiguous(), strict=True):
-        difference = q.unsqueeze(1) - p
-        rough.addcmul_(difference, difference)
+    rough = rough_distance(query, points)
     # rounding in any order changes a sum of D squares by less than this part of it
     margin = (points.shape[1] + 4) * 2.0**-22
     inside = rough < limit.squared * (1.0 - margin)

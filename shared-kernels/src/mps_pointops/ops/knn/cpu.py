@@ -36,7 +36,7 @@ def knn_cpu(
         step = max(1, _PAIRS // (high - low))
         for row in range(begin, end, step):
             here = slice(row, min(row + step, end))
-            keys = _keys(query[here], points, Rule(rule))
+            keys = _candidate_keys(query[here], points, count, Rule(rule))
             best = torch.topk(keys, count, dim=1, largest=False, sorted=True).values
             found = best < _NONE
             number = best & 0xFFFFFFFF
@@ -47,12 +47,34 @@ def knn_cpu(
     return (square_root(distance) if euclidean else distance), index
 
 
-def _keys(query: Tensor, points: Tensor, rule: Rule) -> Tensor:
-    """One integer a pair [M, N], in the order (squared distance, index); `_NONE` if no pair."""
-    d2 = squared_distance(query[:, None], points[None], rule)
-    keys = distance_bits(d2) << 32 | torch.arange(points.shape[0], device=points.device)
-    possible = torch.isfinite(query).all(dim=1)[:, None] & torch.isfinite(points).all(dim=1)
-    return torch.where(possible, keys, _NONE)
+def _candidate_keys(query: Tensor, points: Tensor, count: int, rule: Rule) -> Tensor:
+    """Keys that hold the `count` smallest of every row [M, at least count].
+
+    A key is one integer a pair, in the order (squared distance, index); `_NONE` if no pair. A
+    quick sum finds the pairs that can be among the smallest; the rule is worked out for those.
+    """
+    rough = rough_distance(query, points)
+    worst = rough.topk(count, dim=1, largest=False).values[:, -1:]
+    # twice what rounding in any order can change, and what is lost in subnormal numbers
+    near = rough <= worst * (1.0 + (points.shape[1] + 4) * 2.0**-21) + 2.0**-120
+    row, number = near.nonzero(as_tuple=True)
+    d2 = squared_distance(query[row], points[number], rule)
+    possible = torch.isfinite(query).all(dim=1)[row] & torch.isfinite(points).all(dim=1)[number]
+    found = torch.where(possible, distance_bits(d2) << 32 | number, _NONE)
+    counts = near.sum(dim=1)
+    slot = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
+    keys = found.new_full((len(query), int(counts.max())), _NONE)
+    keys[row, slot] = found
+    return keys
+
+
+def rough_distance(query: Tensor, points: Tensor) -> Tensor:
+    """Squared distances of all pairs [M, N], in float32 without care for rounding; NaN is inf."""
+    rough = query.new_zeros((query.shape[0], points.shape[0]))
+    for q, p in zip(query.t(), points.t().contiguous(), strict=True):
+        difference = q.unsqueeze(1) - p
+        rough.addcmul_(difference, difference)
+    return torch.where(torch.isnan(rough), torch.inf, rough)
 
 
 def row_ranges(
