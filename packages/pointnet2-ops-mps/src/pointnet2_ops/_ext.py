@@ -14,6 +14,7 @@ import mps_pointops
 from pointnet2_ops import options
 
 _RULE = "fma_yxz"  # how nvcc contracts the squared distance
+_RULE_NUMBER = 2  # the same in the schema of the operators
 _INTEGERS = (torch.int32, torch.int64)
 
 
@@ -117,18 +118,15 @@ def three_nn(unknowns: Tensor, knows: Tensor) -> list[Tensor]:
 
     Points [B, n, 3] and [B, m, 3]. Missing neighbours have distance inf and index 0.
     """
-    distance, index = _nearest(unknowns, knows)
-    if knows.shape[1] == 0 or index.numel() == 0:
-        return [distance, index]
-    # Those are rounded roots. The squares are the sums of products that interpolation makes of
-    # the coordinate differences: fma(z, z, fma(x, x, y * y)), which is the rule above.
-    neighbours = mps_pointops.group_points(knows.detach().float().transpose(1, 2), index)
-    difference = unknowns.detach().float().unsqueeze(2) - neighbours.permute(0, 2, 3, 1)
-    rows = difference.flatten(1, 2)
-    count = rows.shape[1] * 3
-    place = torch.arange(count, device=rows.device).view(1, -1, 3).expand_as(rows)
-    squared = mps_pointops.three_interpolate(rows.flatten(1).unsqueeze(1), place, rows)
-    return [torch.where(torch.isinf(distance), distance, squared.view_as(distance)), index]
+    distance, index = _nearest(unknowns, knows)  # all checks, and what is missing
+    clouds, size = knows.shape[:2]
+    # a root does not give its square back: ask the operator below `three_nn` for squares
+    rows = (points.detach().float().flatten(0, 1) for points in (unknowns, knows))
+    squared, _ = torch.ops.mps_pointops.knn(
+        *rows, None, None, clouds, min(3, size), False, _RULE_NUMBER
+    )
+    distance[:, :, :size] = squared.view(*distance.shape[:2], -1)
+    return [distance, index]
 
 
 def three_interpolate(points: Tensor, idx: Tensor, weight: Tensor) -> Tensor:
