@@ -9,6 +9,7 @@ from pointnet2_ops import pointnet2_modules as pm
 from pointnet2_ops import pointnet2_utils as pu
 from torch import nn
 
+import mps_emulator
 from pointops_testing import assert_same_bits
 
 
@@ -163,8 +164,9 @@ def test_training(device):
 
 
 def test_training_on_both_devices_has_equal_losses():
-    """Equal up to what torch's own layers round differently on the two."""
-    torch.testing.assert_close(_train("mps")[1], _train("cpu")[1], rtol=1e-4, atol=0)
+    """Ours add in one order everywhere; on a Mac torch's own layers round in another one."""
+    tolerance = 1e-6 if mps_emulator.is_installed() else 1e-3
+    torch.testing.assert_close(_train("mps")[1], _train("cpu")[1], rtol=tolerance, atol=0)
 
 
 def test_autocast(device):

@@ -1,0 +1,52 @@
+"""The code and the links of the packages' pages."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mps_emulator
+
+PACKAGES = Path(__file__).parents[2] / "packages"
+PAGES = sorted(PACKAGES.glob("*/README.md"))
+
+
+def _blocks():
+    for page in PAGES:
+        text = page.read_text()
+        for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL)):
+            yield pytest.param(block, id=f"{page.parent.name}-{number}")
+
+
+@pytest.mark.parametrize("code", list(_blocks()))
+def test_python_blocks(code, tmp_path):
+    script = tmp_path / "block.py"
+    script.write_text(code)
+    emulated = ["-m", "mps_emulator"] if mps_emulator.is_installed() else []
+    command = [sys.executable, *emulated, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_every_page_is_found():
+    names = {page.parent.name for page in PAGES}
+    assert {"pointnet2-ops-mps", "knn-cuda-mps"} <= names
+    assert names == {path.parent.name for path in PACKAGES.glob("*/pyproject.toml")}
+    index = (PACKAGES / "README.md").read_text()
+    assert all(f"({name}/README.md)" in index for name in names)
+
+
+STAND_INS = [page for page in PAGES if page.parent.name.endswith("-mps")]
+
+
+@pytest.mark.parametrize("page", STAND_INS, ids=lambda page: page.parent.name)
+def test_pages_say_what_a_user_needs(page):
+    text = page.read_text()
+    name = page.parent.name
+    for needed in (f"pip install {name}", "pip uninstall -y", "not affiliated", "## What differs"):
+        assert needed in text
+    # a page of the package index has no neighbours
+    assert [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link] == []
