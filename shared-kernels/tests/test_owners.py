@@ -1,5 +1,6 @@
 """Two distributions that own one import name, with metadata folders on the module path."""
 
+import os
 import subprocess
 import sys
 import time
@@ -153,7 +154,7 @@ def test_drop_ins_ask_when_they_are_imported(tmp_path, package, original):
         capture_output=True,
         text=True,
         check=False,
-        env={"MPS_POINTOPS_STRICT": "1"},
+        env={**os.environ, "MPS_POINTOPS_STRICT": "1"},
     )
     assert done.returncode == 1
     assert "ImportError: " in done.stderr

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 import pickle
 import resource
 import subprocess
@@ -63,9 +64,9 @@ def test_inside_a_network():
     assert "KNN(k=4, transpose_mode=True)" in repr(group)
 
 
-def _run(code, **environment):
+def _run(code):
     command = [sys.executable, "-W", "error", "-c", code]
-    env = {"PATH": "/nonexistent", "CUDA_VISIBLE_DEVICES": "", **environment}
+    env = {**os.environ, "PATH": "/nonexistent", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,5 +1,6 @@
 """The import and the distribution around it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ def test_import_compiles_nothing_and_touches_no_device():
         "print(pointnet2_ops._version.__version__)\n"
     )
     command = [sys.executable, "-W", "error", "-c", code]
-    env = {"PATH": "/nonexistent", "CUDA_VISIBLE_DEVICES": ""}
+    env = {**os.environ, "PATH": "/nonexistent", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "3.0.0\n"

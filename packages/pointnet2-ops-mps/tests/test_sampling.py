@@ -1,6 +1,7 @@
 """`furthest_point_sample`: start, ties, the near-origin rule and its switch."""
 
 import math
+import os
 import subprocess
 import sys
 
@@ -93,7 +94,7 @@ def test_switch_of_the_environment():
         capture_output=True,
         text=True,
         check=True,
-        env={"POINTNET2_OPS_SKIP_NEAR_ORIGIN": "0"},
+        env={**os.environ, "POINTNET2_OPS_SKIP_NEAR_ORIGIN": "0"},
     )
     assert "'skip_near_origin': False" in done.stdout
     assert "'weight_gradient': False" in done.stdout
