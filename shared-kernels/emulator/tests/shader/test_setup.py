@@ -91,7 +91,7 @@ def test_tokens_know_their_lines():
 
 
 def test_line_table_without_content():
-    assert _lines.LineTable(b"").line(0x1000) is None
+    assert _lines.LineTable(b"").place(0x1000) is None
 
 
 def test_lines_inside_helpers_and_macros(compiled):
@@ -111,6 +111,54 @@ kernel void f(device float* o, constant long& which) {
     for which, line in ((0, 6), (1, 11), (2, 12)):
         with pytest.raises(RuntimeError, match=f"kernel 'f', line {line}: out-of-bounds"):
             lib.f(torch.zeros(4), which, threads=1)
+
+
+JOINED = """#define N 1
+#line 1 "put.metal"
+#include <metal_stdlib>
+using namespace metal;
+static inline void put(device float* o, uint i) {
+  o[i] = N;
+}
+#line 1 "fill.metal"
+// The kernels.
+kernel void f(device float* o, constant long& which,
+    uint i [[thread_index_in_threadgroup]]) {
+  if (which == 0) put(o, 50);
+  if (which == 1) o[50] = 2;
+  if (which == 2 && i == 1)
+    simd_sum(1);
+  if (which == 2 && i == 0)
+    simd_sum(1);
+}
+"""
+
+
+@pytest.mark.parametrize("twice", [False, True])  # the second time from the cache
+@pytest.mark.parametrize(
+    ("which", "message"),
+    [
+        (0, "kernel 'f', put.metal:4: out-of-bounds write"),
+        (1, "kernel 'f', fill.metal:5: out-of-bounds write"),
+        (2, "kernel 'f', fill.metal:9: divergent .*, thread 1 at simd_sum, fill.metal:7"),
+        (1.5, r"kernel 'f' \(fill.metal:2\): argument 1"),
+    ],
+)
+def test_line_directives_name_the_file(which, message, twice):
+    lib = shader.compile_shader(JOINED)
+    if twice:
+        lib = shader.compile_shader(JOINED)
+    with pytest.raises((RuntimeError, TypeError, ValueError), match=f"^{message}"):
+        lib.f(torch.zeros(4), which, threads=2)
+
+
+def test_line_directives_with_folders_and_without_names():
+    text = '#line 7 "a/b.metal"\nkernel void f(device float* o) {\n#line 30\n  o[9] = 1;\n}\n'
+    with pytest.raises(RuntimeError, match=r"^kernel 'f', a/b.metal:30: out-of-bounds"):
+        shader.compile_shader(text).f(torch.zeros(4), threads=1)
+    text = "kernel void f(device float* o) {\n#line 30\n  o[9] = 1;\n}\n"
+    with pytest.raises(RuntimeError, match=r"^kernel 'f', line 30: out-of-bounds"):
+        shader.compile_shader(text).f(torch.zeros(4), threads=1)
 
 
 @pytest.mark.slow

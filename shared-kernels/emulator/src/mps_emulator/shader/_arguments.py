@@ -52,7 +52,7 @@ def bind(
         arg_casts: Types that scalars are sent as.
     """
     slots = {slot.index: slot for slot in pipeline.slots if slot is not None}
-    where = f"kernel '{pipeline.kernel.name}' (line {pipeline.kernel.line})"
+    where = f"kernel '{pipeline.kernel.name}' ({pipeline.kernel.at(pipeline.kernel.line)})"
     converted = [_convert(where, i, arg, _cast(arg_casts, i)) for i, arg in enumerate(args)]
     if len(args) != len(slots) or set(slots) != set(range(len(args))):
         names = ", ".join(f"{i}: {slots[i].parameter.name}" for i in sorted(slots))
@@ -170,8 +170,9 @@ def _tensor(where: str, i: int, tensor: torch.Tensor) -> Binding:
 def _check(pipeline: Pipeline, slot: Slot, arg: Any, binding: Binding, cast: str | None) -> None:
     """Refuses an argument whose bytes do not fit the parameter's type."""
     kind, name = slot.type, slot.parameter.name
+    kernel = pipeline.kernel
     where = (
-        f"kernel '{pipeline.kernel.name}' (line {slot.parameter.line}): argument {slot.index} "
+        f"kernel '{kernel.name}' ({kernel.at(slot.parameter.line)}): argument {slot.index} "
         f"for parameter '{name}'"
     )
     device = isinstance(arg, torch.Tensor) and (arg.dim() > 0 or arg.device.type != "cpu")

@@ -19,7 +19,7 @@ from ._lines import LineTable
 from ._rewrite import rewrite
 from ._toolchain import Mode
 
-_FORMAT = 1  # of the description beside a cached object
+_FORMAT = 2  # of the description beside a cached object
 _VISIBLE = 'extern "C" __attribute__((visibility("default")))'
 _ANCHOR = f"{_VISIBLE} char __msl_anchor = 1;"
 
@@ -83,12 +83,12 @@ class Program:
         start = self.base + section.address
         return [(self.base, start), (start + section.size, self.end)]
 
-    def line(self, address: int) -> int | None:
-        """Returns the source line of an instruction, given its address in memory."""
+    def place(self, address: int) -> str | None:
+        """Returns file and line of an instruction in words, given its address in memory."""
         if self._lines is None:
             section = self._file.sections.get(".debug_line")
             self._lines = LineTable(section.data if section else b"")
-        return self._lines.line(address - self.base)
+        return self._lines.place(address - self.base)
 
     def _function(self, index: int) -> str:
         address = ctypes.c_void_p.in_dll(self._library, f"__msl_function_{index}").value or 0
@@ -138,7 +138,7 @@ def _compile(source: str, mode: Mode, target: Path) -> list[KernelText]:
         raise SyntaxError(_clean(expanded.stderr))
     text, kernels = rewrite(expanded.stdout)
     entries = "\n".join(_entry(i, kernel) for i, kernel in enumerate(kernels))
-    full = f'{text}\n# 1 "entry_points"\n{_ANCHOR}\n{entries}\n'
+    full = f'{text}\n# 1 "{_toolchain.ENTRY_POINTS}"\n{_ANCHOR}\n{entries}\n'
     with new_file(target) as temporary:
         made = temporary.with_name(f"{temporary.name}.o")
         try:

@@ -45,6 +45,10 @@ class Cursor:
         """Returns the source line of the token at an index."""
         return self.tokens[min(at, len(self.tokens) - 1)].line if self.tokens else 1
 
+    def file(self, at: int) -> str:
+        """Returns the file of the token at an index, as ``#line`` directives name it."""
+        return self.tokens[at].file
+
     def _match_brackets(self) -> dict[int, int]:
         closing: dict[int, int] = {}
         stack: list[int] = []

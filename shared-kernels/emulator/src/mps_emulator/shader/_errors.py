@@ -24,16 +24,16 @@ def describe(pipeline: Pipeline, error: Error, bindings: Sequence[Binding]) -> s
         error: What the runtime reported.
         bindings: The bound arguments, to name the nearest one.
     """
-    line = _line(pipeline, error.pc)
-    where = f"kernel '{pipeline.kernel.name}', line {line or pipeline.kernel.line}"
+    kernel = pipeline.kernel
+    where = f"kernel '{kernel.name}', {_line(pipeline, error.pc) or kernel.at(kernel.line)}"
     thread = f"thread {error.thread} of threadgroup {tuple(error.group)}"
     return f"{where}: {_what(pipeline, error, bindings)} ({thread})"
 
 
-def _line(pipeline: Pipeline, pc: int) -> int | None:
+def _line(pipeline: Pipeline, pc: int) -> str | None:
     if not pipeline.program.base <= pc < pipeline.program.end:
         return None
-    return pipeline.program.line(pc)
+    return pipeline.program.place(pc)
 
 
 def _what(pipeline: Pipeline, error: Error, bindings: Sequence[Binding]) -> str:
@@ -91,7 +91,7 @@ def _other(pipeline: Pipeline, error: Error) -> str:
     if error.other_what is None:
         return f"thread {error.other_thread} has ended"
     line = _line(pipeline, error.other_pc)
-    return f"thread {error.other_thread} at {error.other_what.decode()}, line {line or '?'}"
+    return f"thread {error.other_thread} at {error.other_what.decode()}, {line or 'line ?'}"
 
 
 def _place(pipeline: Pipeline, address: int, bindings: Sequence[Binding]) -> str:

@@ -30,6 +30,11 @@ def syntax_error(line: int, message: str) -> SyntaxError:
     return SyntaxError(f"{SOURCE_NAME}:{line}: error: {message}")
 
 
+def place(file: str, line: int) -> str:
+    """Returns how a message names a line: the file only where a ``#line`` directive gave one."""
+    return f"line {line}" if file == SOURCE_NAME else f"{file}:{line}"
+
+
 @dataclass
 class Parameter:
     """One parameter of a kernel.
@@ -59,6 +64,7 @@ class KernelText:
         line: Line in the source.
         parameters: Its parameters in order.
         max_threads: Expression of ``[[max_total_threads_per_threadgroup(...)]]`` or None.
+        file: The file that ``line`` counts in, as ``#line`` directives name it.
     """
 
     name: str
@@ -66,3 +72,8 @@ class KernelText:
     line: int
     parameters: list[Parameter] = field(default_factory=list)
     max_threads: str | None = None
+    file: str = SOURCE_NAME
+
+    def at(self, line: int) -> str:
+        """Returns how a message names a line of the kernel's file."""
+        return place(self.file, line)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import bisect
 import struct
 
-from ._toolchain import SOURCE_NAME
+from ._kernels import place
+from ._toolchain import ENTRY_POINTS, RUNTIME
 
 
 class LineTable:
@@ -16,7 +17,7 @@ class LineTable:
     """
 
     def __init__(self, data: bytes) -> None:
-        self._rows: list[tuple[int, int | None]] = []
+        self._rows: list[tuple[int, str | None]] = []
         at = 0
         while at + 4 <= len(data):
             (length,) = struct.unpack_from("<I", data, at)
@@ -25,8 +26,8 @@ class LineTable:
         self._rows.sort(key=lambda row: row[0])
         self._starts = [row[0] for row in self._rows]
 
-    def line(self, address: int) -> int | None:
-        """Returns the line of the instruction at an address, or None when it has none."""
+    def place(self, address: int) -> str | None:
+        """Returns file and line of the instruction at an address, or None when it has none."""
         at = bisect.bisect_right(self._starts, address) - 1
         return self._rows[at][1] if at >= 0 else None
 
@@ -38,14 +39,14 @@ class LineTable:
         minimum, _, _, base, span, opcodes = struct.unpack_from("<BBBbBB", data, at + 6)
         lengths = data[at + 12 : at + 11 + opcodes]
         files = _file_names(data, at + 11 + opcodes)
-        ours = {i for i, name in enumerate(files, 1) if name == SOURCE_NAME}
         address, file, line = 0, 1, 1
         reader = _Reader(data, program)
 
         def emit() -> None:
             # Line 0 is code that no line asked for: the row before it explains it best.
             if line:
-                self._rows.append((address, line if file in ours else None))
+                name = files[file - 1]
+                self._rows.append((address, None if name is None else place(name, line)))
 
         while reader.at < end:
             code = reader.byte()
@@ -82,16 +83,24 @@ class LineTable:
                     reader.unsigned()
 
 
-def _file_names(data: bytes, at: int) -> list[str]:
-    while data[at]:  # include folders
-        at = data.index(b"\0", at) + 1
+def _file_names(data: bytes, at: int) -> list[str | None]:
+    """Returns the files of the Metal text by their number; None for the runtime's own."""
+    folders = [""]
+    while data[at]:
+        end = data.index(b"\0", at)
+        folders.append(data[at:end].decode())
+        at = end + 1
     reader = _Reader(data, at + 1)
-    names = []
+    names: list[str | None] = []
     while data[reader.at]:
         end = data.index(b"\0", reader.at)
-        names.append(data[reader.at : end].decode())
+        name = data[reader.at : end].decode()
         reader.at = end + 1
-        for _ in range(3):
+        folder = folders[reader.unsigned()]
+        path = f"{folder}/{name}" if folder else name
+        own = folder == str(RUNTIME) or name == ENTRY_POINTS
+        names.append(None if own else path)
+        for _ in range(2):
             reader.unsigned()
     return names
 

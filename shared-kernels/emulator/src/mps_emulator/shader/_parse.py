@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ._cursor import Cursor
 from ._kernels import BUILTINS, KernelText, Parameter, syntax_error
 
@@ -46,7 +48,7 @@ def find_kernels(cursor: Cursor) -> list[KernelText]:
         if host_name is None:
             raise syntax_error(line, f"instantiation of '{base}' needs [[host_name(...)]]")
         expression = f"{of.expression}{arguments}"
-        kernels.append(KernelText(host_name, expression, of.line, of.parameters, of.max_threads))
+        kernels.append(replace(of, name=host_name, expression=expression))
     seen: dict[str, int] = {}
     for kernel in kernels:
         if kernel.name in seen:
@@ -161,6 +163,7 @@ def _function(
     parameters = [_parameter(cursor, a, b) for a, b in cursor.split(opening + 1, closing)]
     inner = _scope(scopes, at)
     kernel = KernelText(inner + name, inner + name, cursor.line(name_at))
+    kernel.file = cursor.file(name_at)
     kernel.parameters = [p for p in parameters if p is not None]
     for attribute in cursor.attributes(start, opening):
         if attribute.name == "max_total_threads_per_threadgroup":

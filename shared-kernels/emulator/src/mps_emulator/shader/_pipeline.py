@@ -101,9 +101,10 @@ def make_pipeline(program: Program, name: str) -> Pipeline:
     pipeline = Pipeline(program, kernel, program.entry(index), slots, numbers[0], variables)
     if pipeline.threadgroup_bytes > MAX_THREADGROUP_BYTES:
         raise RuntimeError(
-            f"Failed to created pipeline state object, error: kernel '{name}' (line "
-            f"{kernel.line}): Threadgroup memory size ({pipeline.threadgroup_bytes}) exceeds "
-            f"the maximum threadgroup memory allowed ({MAX_THREADGROUP_BYTES})"
+            f"Failed to created pipeline state object, error: kernel '{name}' "
+            f"({kernel.at(kernel.line)}): Threadgroup memory size "
+            f"({pipeline.threadgroup_bytes}) exceeds the maximum threadgroup "
+            f"memory allowed ({MAX_THREADGROUP_BYTES})"
         )
     return pipeline
 

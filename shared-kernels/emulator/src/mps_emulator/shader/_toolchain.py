@@ -17,6 +17,7 @@ from mps_emulator._cache import cache_dir, exclusive, new_file
 
 RUNTIME = Path(__file__).parent / "runtime"
 SOURCE_NAME = "program_source"  # what a Mac calls the text in its messages
+ENTRY_POINTS = "entry_points"  # the file of the functions that start a lane
 
 # Headers of the Metal standard library: one header serves them all.
 METAL_HEADERS = (
