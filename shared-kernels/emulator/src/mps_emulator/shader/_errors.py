@@ -91,7 +91,9 @@ def _other(pipeline: Pipeline, error: Error) -> str:
     if error.other_what is None:
         return f"thread {error.other_thread} has ended"
     line = _line(pipeline, error.other_pc)
-    return f"thread {error.other_thread} at {error.other_what.decode()}, {line or 'line ?'}"
+    which = " in another call or iteration" if error.other_pc == error.pc else ""
+    what = error.other_what.decode()
+    return f"thread {error.other_thread} at {what}, {line or 'line ?'}{which}"
 
 
 def _place(pipeline: Pipeline, address: int, bindings: Sequence[Binding]) -> str:

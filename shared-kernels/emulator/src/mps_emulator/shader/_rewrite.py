@@ -8,6 +8,7 @@ from ._cursor import Cursor
 from ._duplicates import drop_duplicates
 from ._kernels import KernelText, syntax_error
 from ._lexer import Token, tokenize
+from ._loops import count_iterations
 from ._parse import find_kernels
 
 _SCALARS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong")
@@ -49,6 +50,7 @@ def rewrite(preprocessed: str) -> tuple[str, list[KernelText]]:
     _constructors(cursor)
     _mask_components(cursor)
     _threadgroup_variables(cursor)
+    count_iterations(cursor, tokens)
     return "".join(token.text for token in tokens) + "\n", kernels
 
 

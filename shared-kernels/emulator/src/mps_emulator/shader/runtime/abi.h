@@ -91,6 +91,12 @@ struct msl_simdgroup {
   msl_u32 cached;  // generation that `result` belongs to
 };
 
+// A loop that the lane is in and that holds a meeting point: the stack of the lane keeps it.
+struct msl_loop {
+  msl_loop* outer;
+  msl_u64 count;  // iterations begun
+};
+
 // One parameter of a kernel, described by the compiler itself.
 enum msl_param_kind : msl_u32 { MSL_VALUE = 0, MSL_POINTER = 1, MSL_REFERENCE = 2 };
 enum msl_scalar_kind : msl_u32 {
@@ -103,6 +109,7 @@ struct msl_param {
 extern "C" {
 extern msl_state msl_now;
 extern msl_simdgroup* msl_group_now;
+extern msl_loop* msl_loops;  // innermost loop of the lane that runs
 // Blocks the calling lane until its simdgroup (or threadgroup) has met.
 void msl_wait(msl_u32 state, const char* what, void* site, msl_u64 path);
 // Does not return. Not declared so: the compiler would call the address sanitizer before it.

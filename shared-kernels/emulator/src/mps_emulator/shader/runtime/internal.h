@@ -24,7 +24,7 @@ enum lane_state : msl_u32 {
 struct lane {
   void* sp;
   void* site;       // return address of the operation that the lane waits at
-  msl_u64 path;     // hash of the calls that led there
+  msl_u64 path;     // hash of the calls and iterations that led there
   const char* what;
   msl_u32 state;
   msl_u32 stack;

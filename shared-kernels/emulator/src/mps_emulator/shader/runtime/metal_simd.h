@@ -10,12 +10,29 @@
 #define MSL_SITE __builtin_return_address(0)
 
 namespace __msl {
-// Hash of the return addresses above the caller, down to the kernel's own frame: tells apart two
-// calls of one helper.
+// One counted loop (see _loops.py). The count is written in assembly, out of sight of the checks
+// that the compiler adds to every store.
+struct loop : msl_loop {
+  __attribute__((noinline, nodebug, MSL_UNCHECKED)) loop() {
+    outer = msl_loops;
+    count = 0;
+    msl_loops = this;
+  }
+  __attribute__((noinline, nodebug, MSL_UNCHECKED)) ~loop() { msl_loops = outer; }
+  MSL_FN explicit operator bool() const { return false; }
+  MSL_FN bool next() {
+    asm volatile("incq %0" : "+m"(count) : : "cc");
+    return false;
+  }
+};
+
+// Hash of the return addresses above the caller, down to the kernel's own frame, and of the lane's
+// iterations: tells apart two calls of one helper and two iterations of one loop.
 __attribute__((always_inline, nodebug, MSL_UNCHECKED)) inline msl_u64 path(void* frame) {
   msl_u64 h = 0;
   for (void** f = (void**)*(void**)frame; *f && *(void**)*f; f = (void**)*f)
     h = h * 31 + (msl_u64)f[1];
+  for (const msl_loop* l = msl_loops; l; l = l->outer) h = (h ^ l->count) * 0x9E3779B97F4A7C15ul;
   return h;
 }
 #define MSL_PATH ::__msl::path(__builtin_frame_address(0))

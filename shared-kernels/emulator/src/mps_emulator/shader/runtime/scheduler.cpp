@@ -9,6 +9,7 @@
 extern "C" {
 msl_state msl_now;
 msl_simdgroup* msl_group_now;
+msl_loop* msl_loops;
 }
 
 // Saves the callee-saved registers on the current stack, stores the stack pointer and continues
@@ -209,6 +210,7 @@ static void set_builtins(msl_u32 i) {
 
 static void fibre_main() {
   for (;;) {
+    msl_loops = nullptr;
     L.now->entry(L.now->buffers);
     lane& me = lanes[msl_now.thread];
     me.state = DONE;
@@ -343,7 +345,9 @@ void msl_wait(msl_u32 state, const char* what, void* site, msl_u64 path) {
   msl_u32 n = next_lane();
   if (n == NONE) leave();
   if (n == self) return;
+  msl_loop* loops = msl_loops;
   resume(n, &me.sp);
+  msl_loops = loops;
 }
 
 void msl_fail(msl_u32 code, const char* what, void* site, msl_u64 address, msl_u64 size) {
