@@ -78,6 +78,7 @@ def test_empty_tensor_argument(compiled, refused):
         "o[0] = atomic_load_explicit(&c, memory_order_relaxed);",
         "atomic_fetch_add_explicit(&c, 1u, memory_order_relaxed);",
         "t[0] += 1;",
+        "((threadgroup half*)k)[0] = 1.5h; half2 q = k[uint(o[1])]; o[0] = q.x;",
         "o[0] = o[1] > 5 ? t[1] : t[3];",
     ],
 )
@@ -86,13 +87,43 @@ def test_uninitialised_threadgroup_memory(compiled, refused, statement):
 kernel void f(device float* o) {{
   threadgroup float t[4]; threadgroup float s; threadgroup float3 v[2];
   threadgroup packed_float3 p[2]; threadgroup uchar b[4]; threadgroup half h[2];
-  threadgroup atomic_uint c;
+  threadgroup atomic_uint c; threadgroup half2 k[2];
   t[1] = 1; v[0] = 1; p[0] = 1; b[0] = b[1] = b[2] = 1; h[0] = 1;
   {statement}
 }}
 """)
     match = "read of uninitialised threadgroup memory"
     refused(lib, torch.zeros(2), match=match, line=9, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("declared", "written", "read"),
+    [
+        ("struct S { uchar a; ushort b; };", "s[i].a = 0; s[i].b = i;", "x.a + x.b"),
+        ("struct S { half a; uchar b; };", "s[i].a = 0; s[i].b = i;", "x.a + half(x.b)"),
+        ("struct S { bool a; ushort b; uint c; };", "s[i].a = s[i].b = 0; s[i].c = i;", "x.c"),
+        ("struct S { uint a; uchar b; };", "s[i].a = i; s[i].b = 0;", "x.a + x.b"),
+        ("struct A { uchar a; ushort b; }; struct S { A p; A q; };",
+         "s[i].p.a = s[i].p.b = s[i].q.a = 0; s[i].q.b = i;", "x.q.b + x.p.a"),
+        ("typedef bool3 S;", "s[i] = bool3(i & 1, i & 2, true);", "x.x + 2 * x.y + (i & 28 ^ 28)"),
+        ("typedef uchar3 S;", "s[i] = uchar3(i);", "x.z"),
+        ("typedef packed_uchar3 S;", "s[i] = packed_uchar3(uchar3(i));", "x.z"),
+    ],
+)  # fmt: skip
+def test_padding_need_not_be_written(compiled, declared, written, read):
+    lib = compiled(f"""
+{declared}
+kernel void f(device float* o, uint i [[thread_index_in_threadgroup]]) {{
+  threadgroup S s[32];
+  {written}
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  S x = s[31 - i];
+  o[i] = {read};
+}}
+""")
+    o = torch.zeros(32)
+    lib.f(o)
+    assert o.tolist() == list(range(31, -1, -1))
 
 
 def test_a_group_does_not_see_the_last_one(compiled, refused):
