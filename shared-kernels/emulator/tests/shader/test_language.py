@@ -26,6 +26,16 @@ CONSTRUCTED = [
     ("float(int3(float3(1, 2, 3) == float3(1)).x)", 1),
     ("float(uint2(isnan(float2(NAN, 1))).x)", 1),
     ("(float3(1, 2, 3) > 1).y + 5", 6),
+    ("float((float3(1, 2, 3) < 2)[0])", 1),
+    ("((int3)(float3(1, 2, 3) < 2)).x", 1),
+    ("((float3)(float3(1, 2, 3) < 2 && float3(1) < 3)).x", 1),
+    ("(-(int3)(float3(1, 2, 3) < 2)).x", -1),
+    ("((int3)(float3(1, 2, 3))).y", 2),
+    ("((float3)(as_type<int3>(float3(1, 2, 3)))).x", 0x3F800000),
+    ("float3(as_type<int3>(float3(1, 2, 3))).x", 0x3F800000),
+    ("as01<float3>(float3(1, 2, 3) < 2)[0] + as01<float3>(float3(1, 2, 3) < 2).x", 2),
+    ("float3(max<int3>(int3(6), int3(5))).x", 6),
+    ("float3(max<int3>(int3(6), int3(5)))[2]", 6),
     ("metal::float3(1, 2, 3).x", 1),
     ("vec<float, 3>(1).z", 1),
     ("float4(1, 2, 3, 4).wzyx.x", 4),
@@ -52,9 +62,28 @@ CONSTRUCTED = [
 def check(values, cases, **tolerance):
     """Evaluates all expressions in one kernel."""
     body = "\n".join(f"o[{i}] = {expression};" for i, (expression, _) in enumerate(cases))
-    got = values(body, n=len(cases))
+    before = "template <typename T> T as01(bool3 m) { return T(m); }"
+    got = values(body, n=len(cases), before=before)
     for (expression, expected), value in zip(cases, got, strict=True):
         assert value == pytest.approx(expected, **tolerance), expression
+
+
+AUTO = [
+    ("auto m = v < 2", "float3(m).x + int(m.x) * 10 + (m[0] ? 100 : 0)", 111),
+    ("auto m = v < 2 && v > 0", "int3(m).x", 1),
+    ("const auto m = !(v < 2)", "float3(m).y + float3(!m).x", 2),
+    ("auto m = v.x < 2", "m + m", 2),
+    ("auto m = as_type<int3>(v)", "m.x == 0x3f800000", 1),
+    ("auto m = (v < 2).x, k = !m", "m * 2 + k", 2),
+    ("auto m = int3(v) << 1", "m.y", 4),
+    ("auto m = any(v < 2) ? v * 3 : v", "m.y", 6),
+]
+
+
+@pytest.mark.parametrize(("declared", "expression", "expected"), AUTO)
+def test_auto_of_comparisons(values, declared, expression, expected):
+    body = f"float3 v = float3(o[0] + 1, 2, 3); {declared}; o[0] = {expression};"
+    assert values(body) == [expected]
 
 
 def test_constructors_and_literals(values):

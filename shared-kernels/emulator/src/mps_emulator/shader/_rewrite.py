@@ -49,6 +49,7 @@ def rewrite(preprocessed: str) -> tuple[str, list[KernelText]]:
     drop_duplicates(cursor)
     _constructors(cursor)
     _mask_components(cursor)
+    _mask_variables(cursor)
     _threadgroup_variables(cursor)
     count_iterations(cursor, tokens)
     return "".join(token.text for token in tokens) + "\n", kernels
@@ -143,8 +144,12 @@ def _constructors(cursor: Cursor) -> None:
             else:
                 name.text = f"{make}<{text}>"
         elif before == "(" and after == ")" and text in VECTORS and _is_cast(cursor, i):
+            value = i + 2
+            mask = cursor.text(value) == "(" and _is_comparison(
+                cursor, value + 1, cursor.close(value)
+            )
             cursor.tokens[i - 1].text = "__msl_cast<"
-            cursor.tokens[i + 1].text = ">()->*"
+            cursor.tokens[i + 1].text = ", false, true>()->*" if mask else ">()->*"
 
 
 def _is_comparison(cursor: Cursor, start: int, end: int) -> bool:
@@ -158,9 +163,37 @@ def _is_comparison(cursor: Cursor, start: int, end: int) -> bool:
         text = cursor.texts[i]
         if text == "?":
             return False
+        if text == "<" and (end_of_types := _template_end(cursor, i)) > 0:
+            i = end_of_types + 1
+            continue
         seen |= text in _COMPARISONS or text in _PREDICATES
         i = cursor.close(i) + 1 if text in ("(", "[", "{") else i + 1
     return seen
+
+
+def _template_end(cursor: Cursor, at: int) -> int:
+    """Returns the ``>`` of ``name<types>(``, or -1 where ``<`` compares."""
+    if cursor.texts[at] != "<":
+        return -1
+    end = cursor.close_angle(at)
+    if end < 0 or not cursor.text(at - 1).isidentifier() or cursor.text(end + 1) not in ("(", "::"):
+        return -1
+    inside = zip(cursor.texts[at:end], cursor.tokens[at:end], strict=True)
+    plain = all(t.kind in ("name", "number") or text in "<>,::*" for text, t in inside)
+    return end if plain else -1
+
+
+def _mask_variables(cursor: Cursor) -> None:
+    """``auto m = a < b;`` declares bools, not the compiler's mask."""
+    for i, text in enumerate(cursor.texts):
+        if text != "auto" or cursor.text(i + 2) != "=" or not cursor.text(i + 1).isidentifier():
+            continue
+        end = i + 3
+        while cursor.text(end) not in (";", ",", ")", ""):
+            end = cursor.close(end) + 1 if cursor.text(end) in ("(", "[", "{") else end + 1
+        if end < len(cursor) and _is_comparison(cursor, i + 3, end):
+            cursor.tokens[i + 3].text = f"__msl_bools({cursor.tokens[i + 3].text}"
+            cursor.tokens[end - 1].text += ")"
 
 
 def _mask_components(cursor: Cursor) -> None:
@@ -168,12 +201,18 @@ def _mask_components(cursor: Cursor) -> None:
     for i, text in enumerate(cursor.texts):
         if text != "(" or (cursor.text(i - 1).isidentifier() and cursor.text(i - 1) != "return"):
             continue
+        if any(_template_end(cursor, j) == i - 1 for j in range(i - 2, max(i - 16, 0), -1)):
+            continue  # the arguments of name<types>(...)
         close = cursor.close(i)
-        if cursor.text(close + 1) != "." or cursor.text(close + 2) not in _COMPONENTS:
+        if cursor.text(close + 1) == "." and cursor.text(close + 2) in _COMPONENTS:
+            last = close + 2
+        elif cursor.text(close + 1) == "[":
+            last = cursor.close(close + 1)
+        else:
             continue
         if _is_comparison(cursor, i + 1, close):
             cursor.tokens[i].text = "__msl_flag(("
-            cursor.tokens[close + 2].text += ")"
+            cursor.tokens[last].text += ")"
 
 
 def _is_cast(cursor: Cursor, at: int) -> bool:

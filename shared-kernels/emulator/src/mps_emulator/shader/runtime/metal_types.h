@@ -226,13 +226,22 @@ template <class T, class A> MSL_FN constexpr T __msl_mkb(A a) {
 }
 // (a < b).x: a bool, not a component of the mask.
 MSL_FN constexpr bool __msl_flag(long a) { return a != 0; }
-// (float3)x: of all binary operators this one binds tightest, nearly as a cast. A minus before the
-// cast would bind to the cast alone and is carried along.
-template <class T, bool NEGATIVE = false> struct __msl_cast {
-  template <class A> friend MSL_FN constexpr T operator->*(__msl_cast, A a) {
-    return NEGATIVE ? -__msl_mk<T>(a) : __msl_mk<T>(a);
+// auto m = a < b: bools, not the mask.
+template <class A> MSL_FN constexpr auto __msl_bools(A a) {
+  if constexpr (__msl::vector<A> && __msl::is_int<__msl::elem_t<A>>) {
+    return __msl::test(a, [](auto x) { return x != 0; });
+  } else {
+    return a;
   }
-  MSL_FN constexpr __msl_cast<T, !NEGATIVE> operator-() const { return {}; }
+}
+// (float3)x: of all binary operators this one binds tightest, nearly as a cast. A minus before the
+// cast would bind to the cast alone and is carried along. MASK: x is a comparison.
+template <class T, bool NEGATIVE = false, bool MASK = false> struct __msl_cast {
+  template <class A> friend MSL_FN constexpr T operator->*(__msl_cast, A a) {
+    T made = MASK ? __msl_mkb<T>(a) : __msl_mk<T>(a);
+    return NEGATIVE ? -made : made;
+  }
+  MSL_FN constexpr __msl_cast<T, !NEGATIVE, MASK> operator-() const { return {}; }
 };
 
 // ---- packed vectors: no padding, alignment of one component
