@@ -4,9 +4,11 @@ Each class or function is what such a repository has, written from the survey of
 the tests compare it with plain torch.
 """
 
-import pointnet2_ops.pointnet2_utils as pnt2
 import pytest
 import torch
+from torch import nn
+
+import pointnet2_ops.pointnet2_utils as pnt2
 from knn_cuda import KNN
 from pointnet2_ops import _ext, pointnet2_utils
 from pointnet2_ops.pointnet2_modules import PointnetFPModule, PointnetSAModule
@@ -18,8 +20,6 @@ from pointnet2_ops.pointnet2_utils import (
     three_interpolate,
     three_nn,
 )
-from torch import nn
-
 from pointops_testing import assert_same_bits
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from knn_cuda import KNN
 from pointnet2_ops import _ext, pointnet2_utils
-
 from pointops_testing import assert_same_bits
 
 FOLDER = Path(__file__).parent

@@ -2,12 +2,12 @@
 
 import inspect
 
-import knn_cuda
 import numpy as np
 import pytest
 import torch
-from knn_cuda import KNN, knn
 
+import knn_cuda
+from knn_cuda import KNN, knn
 from pointops_testing import CLOUDS, assert_same_bits, cloud, oracles
 
 

@@ -10,9 +10,10 @@ import sys
 import warnings
 from pathlib import Path
 
-import knn_cuda
 import pytest
 import torch
+
+import knn_cuda
 from knn_cuda import KNN
 
 if sys.version_info >= (3, 11):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from pointnet2_ops import options
 
 

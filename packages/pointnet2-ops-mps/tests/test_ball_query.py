@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+
 from pointnet2_ops import _ext
 from pointnet2_ops.pointnet2_utils import ball_query
-
 from pointops_testing import CLOUDS, assert_same_bits, cloud, oracles
 
 

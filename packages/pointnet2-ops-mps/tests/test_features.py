@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+
 from pointnet2_ops import _ext, options
 from pointnet2_ops import pointnet2_utils as pu
-
 from pointops_testing import CLOUDS, assert_same_bits, cloud, oracles
 
 

@@ -2,11 +2,11 @@
 
 import inspect
 
-import pointnet2_ops
 import pytest
 import torch
-from pointnet2_ops import _ext, pointnet2_modules, pointnet2_utils
 
+import pointnet2_ops
+from pointnet2_ops import _ext, pointnet2_modules, pointnet2_utils
 from pointops_testing import assert_same_bits
 
 FUNCTIONS = {
@@ -211,14 +211,8 @@ def _everything(xyz, features):
 def test_compile_fullgraph(device, dynamic):
     xyz, features, _, _ = _arguments(device)
     features.requires_grad_()
-    if dynamic:  # QueryAndGroup's radius would become a symbol
-        compiled = torch.compile(
-            lambda *a: _everything(*a)[0], backend="aot_eager", fullgraph=True, dynamic=True
-        )
-        outs = [(compiled(xyz, features), _everything(xyz, features)[0])]
-    else:
-        compiled = torch.compile(_everything, backend="aot_eager", fullgraph=True)
-        outs = list(zip(compiled(xyz, features), _everything(xyz, features), strict=True))
+    compiled = torch.compile(_everything, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    outs = list(zip(compiled(xyz, features), _everything(xyz, features), strict=True))
     for got, wanted in outs:
         assert_same_bits(got, wanted)
     got, wanted = (torch.autograd.grad(out.square().sum(), features)[0] for out in outs[0])

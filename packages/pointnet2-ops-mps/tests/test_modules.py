@@ -5,11 +5,11 @@ import pickle
 
 import pytest
 import torch
-from pointnet2_ops import pointnet2_modules as pm
-from pointnet2_ops import pointnet2_utils as pu
 from torch import nn
 
 import mps_emulator
+from pointnet2_ops import pointnet2_modules as pm
+from pointnet2_ops import pointnet2_utils as pu
 from pointops_testing import assert_same_bits
 
 

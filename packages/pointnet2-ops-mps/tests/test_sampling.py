@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 import torch
+
 from pointnet2_ops import options
 from pointnet2_ops.pointnet2_utils import furthest_point_sample
-
 from pointops_testing import CLOUDS, assert_same_bits, cloud, oracles
 
 

@@ -66,7 +66,7 @@ def as_float(op: str, name: str, value: Any) -> float:
         number = math.inf
     except (TypeError, ValueError):
         fail_type(op, name, "a number", type(value).__name__)
-    if not math.isfinite(number) or number < 0:
+    if not 0 <= number < math.inf:  # NaN is not; holds for symbolic numbers too
         fail_value(op, name, "finite and not negative", str(number))
     return number
 

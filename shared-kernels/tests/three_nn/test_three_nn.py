@@ -6,7 +6,7 @@ import torch
 from mps_pointops import three_nn
 from mps_pointops._rules import Rule
 from mps_pointops.ops.three_nn.reference import three_nn_reference
-from pointops_testing import CLOUDS, assert_same_bits, cloud
+from pointops_testing import CLOUDS, assert_same_bits, cloud, root
 
 
 @pytest.mark.parametrize("rule", ["separate", "fma_xyz", "fma_yxz"])
@@ -33,6 +33,18 @@ def test_fewer_than_three(device, size):
     if size:
         weight = 1 / (distance + 1e-8)
         assert torch.isfinite(weight / weight.sum(dim=2, keepdim=True)).all()
+
+
+def test_squared(device):
+    unknown, known = (
+        cloud("random", 50, seed=1)[None].to(device),
+        cloud("random", 9)[None].to(device),
+    )
+    distance, index = three_nn(unknown, known)
+    squares, same = three_nn(unknown, known, squared=True)
+    assert_same_bits(same, index.cpu())
+    assert_same_bits(distance, root(squares.cpu()))
+    assert (squares != distance).any()
 
 
 def test_empty(device):

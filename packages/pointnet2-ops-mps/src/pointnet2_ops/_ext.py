@@ -14,7 +14,6 @@ import mps_pointops
 from pointnet2_ops import options
 
 _RULE = "fma_yxz"  # how nvcc contracts the squared distance
-_RULE_NUMBER = 2  # the same in the schema of the operators
 _INTEGERS = (torch.int32, torch.int64)
 
 
@@ -104,12 +103,11 @@ def ball_query(new_xyz: Tensor, xyz: Tensor, radius: float, nsample: int) -> Ten
     return torch.where(index < 0, index[:, :, :1].clamp(min=0), index).to(torch.int32)
 
 
-def _nearest(unknowns: Tensor, knows: Tensor) -> tuple[Tensor, Tensor]:
-    """Euclidean distances and int32 indices: what `pointnet2_utils.three_nn` returns."""
+def _nearest(unknowns: Tensor, knows: Tensor, squared: bool = False) -> tuple[Tensor, Tensor]:
+    """Distances and int32 indices: what `pointnet2_utils.three_nn` returns."""
     _check("three_nn", unknowns=unknowns, knows=knows)
-    distance, index = mps_pointops.three_nn(
-        _coordinates(unknowns.detach()), _coordinates(knows.detach()), rule=_RULE
-    )
+    points = _coordinates(unknowns.detach()), _coordinates(knows.detach())
+    distance, index = mps_pointops.three_nn(*points, rule=_RULE, squared=squared)
     return distance, index.to(torch.int32)
 
 
@@ -118,15 +116,7 @@ def three_nn(unknowns: Tensor, knows: Tensor) -> list[Tensor]:
 
     Points [B, n, 3] and [B, m, 3]. Missing neighbours have distance inf and index 0.
     """
-    distance, index = _nearest(unknowns, knows)  # all checks, and what is missing
-    clouds, size = knows.shape[:2]
-    # a root does not give its square back: ask the operator below `three_nn` for squares
-    rows = (points.detach().float().flatten(0, 1) for points in (unknowns, knows))
-    squared, _ = torch.ops.mps_pointops.knn(
-        *rows, None, None, clouds, min(3, size), False, _RULE_NUMBER
-    )
-    distance[:, :, :size] = squared.view(*distance.shape[:2], -1)
-    return [distance, index]
+    return list(_nearest(unknowns, knows, squared=True))
 
 
 def three_interpolate(points: Tensor, idx: Tensor, weight: Tensor) -> Tensor:

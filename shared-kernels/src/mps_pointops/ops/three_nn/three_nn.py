@@ -17,7 +17,9 @@ from mps_pointops.ops.knn.knn import knn_search
 _OP = "three_nn"
 
 
-def three_nn(unknown: Tensor, known: Tensor, *, rule: str = "fma_yxz") -> tuple[Tensor, Tensor]:
+def three_nn(
+    unknown: Tensor, known: Tensor, *, rule: str = "fma_yxz", squared: bool = False
+) -> tuple[Tensor, Tensor]:
     """The three points of `known` nearest to every point of `unknown`.
 
     Args:
@@ -25,11 +27,13 @@ def three_nn(unknown: Tensor, known: Tensor, *, rule: str = "fma_yxz") -> tuple[
             mps.
         known: Points [B, m, 3], same device; m may be smaller than three.
         rule: Rounding of squared distances: 'fma_yxz', 'fma_xyz' or 'separate'.
+        squared: Return squared distances instead of their roots.
 
     Returns:
-        Euclidean distances [B, n, 3], float32, ascending, and indices into m [B, n, 3], int64.
-        Order: squared distance, then index. Missing neighbours (m < 3, or points with a NaN or
-        infinite coordinate) are (inf, 0), so that weights made of inverse distances are zero.
+        Euclidean (or squared) distances [B, n, 3], float32, ascending, and indices into m
+        [B, n, 3], int64. Order: squared distance, then index. Missing neighbours (m < 3, or
+        points with a NaN or infinite coordinate) are (inf, 0), so that weights made of inverse
+        distances are zero.
 
     Raises:
         TypeError: an argument is not a tensor of those dtypes.
@@ -50,7 +54,7 @@ def three_nn(unknown: Tensor, known: Tensor, *, rule: str = "fma_yxz") -> tuple[
         None,
         clouds,
         min(3, size),
-        True,
+        not squared,
         as_rule(_OP, rule, dim).value,
     )
     if size < 3:
