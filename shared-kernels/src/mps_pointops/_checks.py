@@ -110,6 +110,19 @@ def check_same_size(op: str, name: str, what: str, got: int, first_name: str, wa
         fail_value(op, name, f"of the {what} of {first_name} ({wanted})", str(got))
 
 
+def check_pair(
+    op: str, first_name: str, first: Any, name: str, other: Any, rank: int, dim: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Two sets of points that are searched together: same device, batch size and dimension."""
+    first = check_points(op, first_name, first, rank, dim)
+    other = check_points(op, name, other, rank, dim)
+    check_same_device(op, name, other, first_name, first)
+    if rank == 3:
+        check_same_size(op, name, "batch size", other.shape[0], first_name, first.shape[0])
+    check_same_size(op, name, "dimension D", other.shape[-1], first_name, first.shape[-1])
+    return first, other
+
+
 def check_batch(op: str, name: str, batch: Any, points: Tensor, points_name: str) -> Tensor:
     """A vector of cloud numbers, one a point, beside its points. Order is checked by the caller."""
     if not isinstance(batch, Tensor):

@@ -17,9 +17,9 @@ from mps_pointops._checks import (
     as_float32,
     as_int,
     check_batch,
+    check_pair,
     check_points,
     check_same_device,
-    check_same_size,
     fail_type,
 )
 from mps_pointops._picks import Ratio, plan_picks
@@ -109,10 +109,7 @@ def _pair(
     op: str, x: Tensor, y: Tensor, batch_x: Tensor | None, batch_y: Tensor | None
 ) -> tuple[Tensor, Tensor, Segments]:
     """Checked float32 points and, per query, the part of `x` that belongs to its cloud."""
-    x = check_points(op, "x", x, rank=2)
-    y = check_points(op, "y", y, rank=2)
-    check_same_device(op, "y", y, "x", x)
-    check_same_size(op, "y", "dimension D", y.shape[1], "x", x.shape[1])
+    x, y = check_pair(op, "x", x, "y", y, rank=2)
     if batch_x is not None:
         batch_x = check_batch(op, "batch_x", batch_x, x, "x")
     if batch_y is not None:

@@ -11,9 +11,7 @@ from torch.autograd.forward_ad import unpack_dual
 from mps_pointops._checks import (
     as_float,
     as_int,
-    check_points,
-    check_same_device,
-    check_same_size,
+    check_pair,
 )
 from mps_pointops._registry import register, register_gradient
 from mps_pointops._rules import as_rule
@@ -52,12 +50,8 @@ def ball_query(
     Squared distances have a gradient (of any order) in both coordinate tensors, for the points
     that were chosen. Contract: `ops/ball_query/README.md`.
     """
-    query = check_points(_OP, "query", query, rank=3)
-    ref = check_points(_OP, "ref", ref, rank=3)
-    check_same_device(_OP, "ref", ref, "query", query)
+    query, ref = check_pair(_OP, "query", query, "ref", ref, rank=3)
     clouds, rows, dim = query.shape
-    check_same_size(_OP, "ref", "batch size", ref.shape[0], "query", clouds)
-    check_same_size(_OP, "ref", "dimension D", ref.shape[2], "query", dim)
     radius = as_float(_OP, "radius", radius)
     K = as_int(_OP, "K", K)
     _refuse_forward_mode(query, ref)

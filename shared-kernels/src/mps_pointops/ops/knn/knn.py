@@ -10,9 +10,7 @@ from torch import Tensor
 from mps_pointops._checks import (
     as_float32,
     as_int,
-    check_points,
-    check_same_device,
-    check_same_size,
+    check_pair,
     fail_value,
 )
 from mps_pointops._registry import register
@@ -44,12 +42,8 @@ def knn(query: Tensor, ref: Tensor, k: int, *, rule: str = "separate") -> tuple[
 
     There is no gradient: distances are detached. Contract: `ops/knn/README.md`.
     """
-    query = check_points(_OP, "query", query, rank=3)
-    ref = check_points(_OP, "ref", ref, rank=3)
-    check_same_device(_OP, "ref", ref, "query", query)
+    query, ref = check_pair(_OP, "query", query, "ref", ref, rank=3)
     clouds, rows, dim = query.shape
-    check_same_size(_OP, "ref", "batch size", ref.shape[0], "query", clouds)
-    check_same_size(_OP, "ref", "dimension D", ref.shape[2], "query", dim)
     size = ref.shape[1]
     k = as_int(_OP, "k", k)
     if k > size:

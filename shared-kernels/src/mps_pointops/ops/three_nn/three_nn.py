@@ -7,9 +7,7 @@ from torch import Tensor
 
 from mps_pointops._checks import (
     as_float32,
-    check_points,
-    check_same_device,
-    check_same_size,
+    check_pair,
 )
 from mps_pointops._rules import as_rule
 from mps_pointops.ops.knn.knn import knn_search
@@ -41,11 +39,8 @@ def three_nn(
 
     There is no gradient: distances are detached. Contract: `ops/three_nn/README.md`.
     """
-    unknown = check_points(_OP, "unknown", unknown, rank=3, dim=3)
-    known = check_points(_OP, "known", known, rank=3, dim=3)
-    check_same_device(_OP, "known", known, "unknown", unknown)
+    unknown, known = check_pair(_OP, "unknown", unknown, "known", known, rank=3, dim=3)
     clouds, rows, dim = unknown.shape
-    check_same_size(_OP, "known", "batch size", known.shape[0], "unknown", clouds)
     size = known.shape[1]
     distance, index = knn_search(
         as_float32(unknown).view(clouds * rows, dim),
