@@ -8,7 +8,7 @@ half precision and widen it themselves, so nothing is cast twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
@@ -24,10 +24,15 @@ def register(
     cpu: Callable[..., Any],
     mps: Callable[..., Any],
     fake: Callable[..., Any],
+    tags: Sequence[torch.Tag] = (),
 ) -> Any:
-    """Define an operator with its kernels; returns its overload, which is what to call."""
+    """Define an operator with its kernels; returns its overload, which is what to call.
+
+    An operator that draws random numbers has the tag `nondeterministic_seeded`: two equal calls are
+    two draws, also in compiled code.
+    """
     name = schema.partition("(")[0]
-    _library.define(schema)
+    _library.define(schema, tags=tuple(tags))
     _library.impl(name, cpu, "CPU")
     _library.impl(name, mps, "MPS")
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
