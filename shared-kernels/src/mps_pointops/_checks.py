@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 FLOAT_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_FLOATS = "float32, float16 or bfloat16"
 # 32-bit positions inside the kernels
 MAX_POINTS = 2**31 - 1
 
@@ -71,8 +72,13 @@ def as_float(op: str, name: str, value: Any) -> float:
     return number
 
 
-def check_points(op: str, name: str, points: Any, rank: int, dim: int | None = None) -> Tensor:
-    """A float tensor of coordinates (..., D) on the CPU or on MPS, with `rank` axes."""
+def check_points(
+    op: str, name: str, points: Any, rank: int, dim: int | None = None, *, double: bool = False
+) -> Tensor:
+    """A float tensor of coordinates (..., D) on the CPU or on MPS, with `rank` axes.
+
+    `double`: float64 is accepted too; MPS has none.
+    """
     if not isinstance(points, Tensor):
         fail_type(op, name, "a torch.Tensor", type(points).__name__)
     wanted = {2: "(N, {})", 3: "(B, N, {})"}[rank].format(dim if dim else "D")
@@ -80,9 +86,10 @@ def check_points(op: str, name: str, points: Any, rank: int, dim: int | None = N
         fail_value(op, name, f"of shape {wanted}", f"shape {list(points.shape)}")
     if points.shape[-1] < 1:
         fail_value(op, name, f"of shape {wanted} with D >= 1", f"shape {list(points.shape)}")
-    if points.dtype not in FLOAT_DTYPES:
+    if points.dtype not in FLOAT_DTYPES and not (double and points.dtype == torch.float64):
         hint = "convert it with .float()" if points.dtype != torch.bool else ""
-        fail_type(op, name, "float32, float16 or bfloat16", str(points.dtype), hint)
+        known = "float64, float32, float16 or bfloat16" if double else _FLOATS
+        fail_type(op, name, known, str(points.dtype), hint)
     if points.layout != torch.strided:
         fail_type(op, name, "a dense (strided) tensor", str(points.layout))
     if points.device.type not in ("cpu", "mps", "meta"):
@@ -111,11 +118,19 @@ def check_same_size(op: str, name: str, what: str, got: int, first_name: str, wa
 
 
 def check_pair(
-    op: str, first_name: str, first: Any, name: str, other: Any, rank: int, dim: int | None = None
+    op: str,
+    first_name: str,
+    first: Any,
+    name: str,
+    other: Any,
+    rank: int,
+    dim: int | None = None,
+    *,
+    double: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Two sets of points that are searched together: same device, batch size and dimension."""
-    first = check_points(op, first_name, first, rank, dim)
-    other = check_points(op, name, other, rank, dim)
+    first = check_points(op, first_name, first, rank, dim, double=double)
+    other = check_points(op, name, other, rank, dim, double=double)
     check_same_device(op, name, other, first_name, first)
     if rank == 3:
         check_same_size(op, name, "batch size", other.shape[0], first_name, first.shape[0])
@@ -178,3 +193,10 @@ def check_features(op: str, name: str, features: Any, rank: int = 3) -> Tensor:
 def as_float32(points: Tensor) -> Tensor:
     """Contiguous float32 coordinates, cut from the graph; half precision is widened exactly."""
     return points.detach().to(torch.float32).contiguous()
+
+
+def as_float32_or_64(*points: Tensor) -> tuple[Tensor, ...]:
+    """As `as_float32`, but all in float64 if one of them is: the core operators search in it."""
+    double = any(p.dtype == torch.float64 for p in points)
+    dtype = torch.float64 if double else torch.float32
+    return tuple(p.detach().to(dtype).contiguous() for p in points)
