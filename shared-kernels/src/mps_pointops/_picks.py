@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from mps_pointops._checks import (
-    MAX_POINTS,
-    as_int,
-    check_same_device,
-    fail_type,
-    fail_value,
-)
-from mps_pointops._ragged import check_order, cumulative, fetch, is_sorted
+from mps_pointops._checks import MAX_POINTS, as_int, check_same_device, fail_type, fail_value
+from mps_pointops._ragged import Facts, check_ptr, cumulative, fetch
 
 
 @dataclass
@@ -51,13 +43,24 @@ class Picks:
 
 
 class Ratio:
-    """Which part of a cloud to pick; a number takes the dtype of the points."""
+    """Which part of a cloud to pick: [] or [B], on the CPU or on the device of the points."""
 
-    def __init__(self, op: str, value: float | Tensor, points: Tensor) -> None:
+    def __init__(self, op: str, value: Tensor | None, dtype: torch.dtype, points: Tensor) -> None:
         self.op = op
-        if not isinstance(value, Tensor):  # a CPU scalar: rounded once, not moved
-            value = torch.tensor(value, dtype=points.dtype, device="cpu")
-        self.value = value
+        if value is None:  # in the dtype of the coordinates
+            kind = dtype if dtype.is_floating_point else torch.float32
+            value = torch.tensor(0.5, dtype=kind, device="cpu")
+        if not value.is_floating_point() or value.dim() > 1:
+            wanted = "a number or a float tensor of shape [] or [B]"
+            fail_type(op, "ratio", wanted, f"{value.dtype} of shape {list(value.shape)}")
+        if value.device.type != "cpu":
+            check_same_device(op, "ratio", value, "x", points)
+        value = value.detach()
+        self.value = value[0] if value.dim() == 1 and value.shape[0] == 1 else value
+        # only the host has the dtype: all sizes go there
+        self.needs_host = value.dtype == torch.float64 and points.device.type != "cpu"
+        if self.value.dim() == 1 and not self.needs_host:
+            self.value = self.value.to(points.device)
 
     @property
     def on_host(self) -> bool:
@@ -86,40 +89,51 @@ class Ratio:
 
         Where that dtype cannot hold the size, in float32.
         """
-        exact = (sizes.to(self.value.dtype) * self.value).ceil().to(torch.float32)
+        exact = (sizes.to(self.value.dtype) * self.value).ceil()
+        if exact.dtype != torch.float64:
+            exact = exact.to(torch.float32)
         wide = (sizes.to(torch.float32) * self.value.to(torch.float32)).ceil()
         counts = torch.where(torch.isfinite(exact), exact, wide)
         return counts.clamp(min=0, max=2.0**31).to(torch.int64)
 
 
 def plan_picks(
-    op: str, points: Tensor, batch: Tensor | None, ptr: Any, ratio: Ratio, batch_size: int | None
+    op: str,
+    points: Tensor,
+    batch: Tensor | None,
+    ptr: Tensor | None,
+    ratio: Ratio,
+    batch_size: int | None,
 ) -> Picks:
     """Sizes and counts of every cloud; reads the device once, or not at all."""
     total_points = points.shape[0]
+    if batch_size is not None:
+        batch_size = as_int(op, "batch_size", batch_size)
     if batch is not None and ptr is not None:
         fail_value(op, "ptr", "None when batch is given", "both", "give one of them")
     if batch is None and batch_size is not None:
         fail_value(op, "batch_size", "None without batch", str(batch_size), "give batch too")
-    if isinstance(ptr, Tensor):
-        check_same_device(op, "ptr", ptr, "x", points)
-        if ptr.dtype not in (torch.int64, torch.int32) or ptr.dim() != 1 or ptr.shape[0] < 1:
-            got = f"{ptr.dtype} of shape {list(ptr.shape)}"
-            fail_type(op, "ptr", "int64 or int32 of shape [B + 1]", got)
-        return _from_ptr(points, ptr.to(torch.int64).contiguous(), ratio)
     if ptr is not None:
-        if isinstance(ptr, (str, bytes)) or not isinstance(ptr, Sequence):
-            fail_type(op, "ptr", "a tensor or a sequence of integers", type(ptr).__name__)
-        return _on_host(points, [as_int(op, "ptr", p) for p in ptr], ratio)
+        known = ptr.device.type == "cpu"
+        ptr = check_ptr(op, "ptr", ptr, "x", ptr if known else points)
+        if known or ratio.needs_host:
+            return _on_host(points, ptr.tolist(), ratio)
+        return _from_ptr(points, ptr, ratio)
     if batch is None:
         return _on_host(points, [0, total_points], ratio)
     if batch_size is None and ratio.value.dim() == 1:
         batch_size = ratio.value.shape[0]
     if total_points == 0:
         return _on_host(points, [0] * ((batch_size or 0) + 1), ratio)
+    batch = batch.contiguous()
+    if ratio.needs_host:
+        batch = batch.cpu()
     if batch_size is not None:
-        return _of_known_number(points, batch.contiguous(), batch_size, ratio)
-    return _of_unknown_number(points, batch.contiguous(), ratio)
+        picks = _of_known_number(batch, batch_size, ratio)
+    else:
+        picks = _of_unknown_number(batch, ratio)
+    picks.ptr, picks.out_ptr = picks.ptr.to(points.device), picks.out_ptr.to(points.device)
+    return picks
 
 
 def _maximum(values: Tensor) -> Tensor:
@@ -145,38 +159,30 @@ def _on_host(points: Tensor, ptr: list[int], ratio: Ratio) -> Picks:
 
 
 def _from_ptr(points: Tensor, ptr: Tensor, ratio: Ratio) -> Picks:
+    facts = Facts(ratio.op)
+    facts.add_ptr("ptr", ptr, points.shape[0])
+    return _of_sizes(ptr, ratio, facts)
+
+
+def _of_known_number(batch: Tensor, clouds: int, ratio: Ratio) -> Picks:
+    numbers = torch.arange(clouds + 1, dtype=batch.dtype, device=batch.device)
+    facts = Facts(ratio.op)
+    facts.add_batch("batch", batch, clouds)
+    return _of_sizes(torch.searchsorted(batch, numbers), ratio, facts)
+
+
+def _of_sizes(ptr: Tensor, ratio: Ratio, facts: Facts) -> Picks:
     clouds = ptr.shape[0] - 1
     ratio.check_length(clouds)
     sizes = ptr[1:] - ptr[:-1]
     counts = ratio.counts(sizes)
-    facts = [ptr[0], ptr[-1], is_sorted(ptr), ratio.is_valid().to(ptr.device)]
     sums = [counts.sum(), _maximum(sizes), _maximum(counts)]
-    begin, end, ordered, valid, total, largest, most = fetch([*facts, *sums])
-    if begin != 0 or end != points.shape[0] or not ordered:
-        got = f"{begin} to {end}" if ordered else "values that descend"
-        fail_value(ratio.op, "ptr", f"ascending from 0 to {points.shape[0]}", got)
+    valid, total, largest, most = facts.fetch(ratio.is_valid().to(ptr.device), *sums)
     ratio.check(valid, total)
     return Picks(ptr, cumulative(counts), clouds, total, largest, most)
 
 
-def _of_known_number(points: Tensor, batch: Tensor, clouds: int, ratio: Ratio) -> Picks:
-    ratio.check_length(clouds)
-    numbers = torch.arange(clouds + 1, dtype=batch.dtype, device=batch.device)
-    ptr = torch.searchsorted(batch, numbers)
-    sizes = ptr[1:] - ptr[:-1]
-    counts = ratio.counts(sizes)
-    facts = [is_sorted(batch), batch[0], batch[-1], ratio.is_valid().to(ptr.device)]
-    sums = [counts.sum(), _maximum(sizes), _maximum(counts)]
-    ordered, lowest, highest, valid, total, largest, most = fetch([*facts, *sums])
-    check_order(ratio.op, "batch", ordered, lowest)
-    if highest >= clouds:
-        got = f"a cloud {highest}"
-        fail_value(ratio.op, "batch", f"below the number of clouds ({clouds})", got)
-    ratio.check(valid, total)
-    return Picks(ptr, cumulative(counts), clouds, total, largest, most)
-
-
-def _of_unknown_number(points: Tensor, batch: Tensor, ratio: Ratio) -> Picks:
+def _of_unknown_number(batch: Tensor, ratio: Ratio) -> Picks:
     """Clouds that have points, however they are numbered; all sums over their first points."""
     total_points = batch.shape[0]
     number = torch.arange(total_points, device=batch.device)
@@ -184,10 +190,10 @@ def _of_unknown_number(points: Tensor, batch: Tensor, ratio: Ratio) -> Picks:
     sizes = torch.searchsorted(batch, batch, right=True) - begin
     is_first = begin == number
     counts = torch.where(is_first, ratio.counts(sizes), 0)
-    facts = [is_sorted(batch), batch[0], ratio.is_valid().to(batch.device)]
+    facts = Facts(ratio.op)
+    facts.add_batch("batch", batch, None)
     sums = [is_first.sum(), counts.sum(), sizes.max(), counts.max()]
-    ordered, lowest, valid, clouds, total, largest, most = fetch([*facts, *sums])
-    check_order(ratio.op, "batch", ordered, lowest)
+    valid, clouds, total, largest, most = facts.fetch(ratio.is_valid().to(batch.device), *sums)
     ratio.check(valid, total)
     # the first points, in order: others write one place past the end
     place = torch.where(is_first, is_first.cumsum(0) - 1, clouds)

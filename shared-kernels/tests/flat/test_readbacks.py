@@ -5,7 +5,7 @@ import torch
 
 import mps_emulator
 import mps_pointops
-from mps_pointops import flat
+from mps_pointops import _flat_search, flat
 
 needs_emulator = pytest.mark.skipif(
     not mps_emulator.is_installed(), reason="a real device does not count its reads"
@@ -50,7 +50,7 @@ def test_reads(call, reads):
 
 @needs_emulator
 def test_counting_first_reads_once(monkeypatch):
-    monkeypatch.setattr(flat, "_SLOTS_UNCOUNTED", 0)
+    monkeypatch.setattr(_flat_search, "_SLOTS_UNCOUNTED", 0)
     test_reads(lambda x, b: flat.radius(x, x, 0.5, b, b), 1)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import mps_pointops
-from mps_pointops import flat
+from mps_pointops import _flat_search, flat
 from mps_pointops._rules import Rule
 from mps_pointops.ops.ball_query.reference import ball_query_reference
 from mps_pointops.ops.knn.reference import knn_reference
@@ -164,7 +164,7 @@ def test_unsorted_batches_are_refused(device, search, side):
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"x": torch.rand(4)}, ValueError, r"x must be of shape \(N, D\)"),
+        ({"x": torch.rand(4, 1, 3)}, ValueError, r"x must be of shape \(N, D\)"),
         ({"y": torch.rand(4, 2)}, ValueError, r"y must be of the dimension D of x \(3\), got 2"),
         ({"k": -1}, ValueError, "k must be at least 0"),
         ({"k": 1.5}, TypeError, "k must be an integer"),
@@ -201,7 +201,7 @@ def test_counting_first_gives_the_same_edges(device, name, monkeypatch):
     for same in (False, True):
         wanted = flat.radius(x, y, 1.2, bx, by, 40, ignore_same_index=same)
         with monkeypatch.context() as patch:
-            patch.setattr(flat, "_SLOTS_UNCOUNTED", 0)
+            patch.setattr(_flat_search, "_SLOTS_UNCOUNTED", 0)
             assert torch.equal(flat.radius(x, y, 1.2, bx, by, 40, ignore_same_index=same), wanted)
 
 
@@ -209,14 +209,14 @@ def test_no_limit_costs_no_memory(device, monkeypatch):
     """Slots are made for what is there, not for what was allowed."""
     slots = []
     for core in ("knn_search", "ball_search"):
-        plain = getattr(flat, core)
+        plain = getattr(_flat_search, core)
 
         def counted(*arguments, plain=plain):
             distance, index = plain(*arguments)
             slots.append(index.numel())
             return distance, index
 
-        monkeypatch.setattr(flat, core, counted)
+        monkeypatch.setattr(_flat_search, core, counted)
     x = torch.rand(3000, 3, generator=torch.Generator().manual_seed(0)).to(device)
     batch = torch.arange(300, device=device).repeat_interleave(10)
     knn = flat.knn(x, x, 3000, batch, batch)

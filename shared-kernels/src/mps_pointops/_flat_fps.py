@@ -1,0 +1,67 @@
+"""Operator behind `flat.fps`: one kernel in Python for every device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mps_pointops._checks import check_batch, fail_value
+from mps_pointops._flat_points import check_rule, coordinates
+from mps_pointops._picks import Ratio, plan_picks
+from mps_pointops._registry import register
+from mps_pointops._rules import Ties
+from mps_pointops.ops.fps.fps import fps as fps_core
+
+
+def _fps(
+    x: Tensor,
+    batch: Tensor | None,
+    ptr: Tensor | None,
+    ratio: Tensor | None,
+    random_start: bool,
+    batch_size: int | None,
+    rule: int,
+    ties: int,
+) -> Tensor:
+    op = "flat.fps"
+    (points,) = coordinates(op, any_rank=True, x=x)
+    rule = check_rule(op, rule, points.shape[1])
+    if ties not in list(Ties):
+        fail_value(op, "ties", f"one of {[t.value for t in Ties]}", str(ties))
+    if batch is not None:
+        batch = check_batch(op, "batch", batch, points, "x").detach()
+    picks = plan_picks(op, points, batch, ptr, Ratio(op, ratio, x.dtype, points), batch_size)
+    if picks.total == 0:
+        return points.new_empty((0,), dtype=torch.int64)
+    return fps_core(  # type: ignore[no-any-return]
+        points,
+        picks.ptr,
+        picks.out_ptr,
+        picks.starts(random_start),
+        picks.clouds,
+        picks.total,
+        picks.largest,
+        picks.most,
+        0,
+        False,
+        rule,
+        ties,
+    )
+
+
+def _fake(x: Tensor, *arguments: Any) -> Tensor:
+    return x.new_empty((torch.library.get_ctx().new_dynamic_size(),), dtype=torch.int64)
+
+
+# `ptr` may be on the CPU, and so may `ratio`: what the host knows needs no read-back. A `ratio` of
+# None is 0.5 in the dtype of `x`.
+flat_fps = register(
+    "flat_fps(Tensor x, Tensor? batch, Tensor? ptr, Tensor? ratio, bool random_start,"
+    " SymInt? batch_size, int rule, int ties) -> Tensor",
+    cpu=_fps,
+    mps=_fps,
+    fake=_fake,
+    tags=(torch.Tag.nondeterministic_seeded,),
+)

@@ -1,0 +1,81 @@
+"""Coordinates of ragged calls: any numeric dtype and rank -> what the core operators search in."""
+
+from __future__ import annotations
+
+from math import prod
+
+import torch
+from torch import Tensor
+
+from mps_pointops._checks import (
+    as_float32_or_64,
+    check_points,
+    check_same_device,
+    check_same_size,
+    fail_type,
+    fail_value,
+)
+from mps_pointops._rules import Rule, as_rule
+
+# float64 points of the CPU are searched in float64
+DOUBLE = False
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def coordinates(
+    op: str, *, any_rank: bool = False, shift: bool = True, **sets: Tensor
+) -> list[Tensor]:
+    """Sets of points, by name, as contiguous coordinates [N, D] cut from the graph.
+
+    One axis is a column; `any_rank`: axes after the first are joined, else there are at most two.
+    float16 and bfloat16 become float32, exactly. Integers are shifted by the smallest value that
+    each coordinate has in any of the sets, in int64, and then become float32: distances do not
+    change and ranges up to 2**24 stay exact. Without `shift` they become float32 as they are.
+    """
+    rows = {name: _rows(op, name, points, any_rank) for name, points in sets.items()}
+    first_name, first = next(iter(rows.items()))
+    for name, points in rows.items():
+        check_same_device(op, name, points, first_name, first)
+        check_same_size(op, name, "dimension D", points.shape[1], first_name, first.shape[1])
+        if (points.dtype in _INTEGERS) != (first.dtype in _INTEGERS):
+            hint = "convert one of them"
+            fail_type(
+                op, name, f"of the kind of {first_name} ({first.dtype})", str(points.dtype), hint
+            )
+    whole = first.dtype in _INTEGERS
+    if whole:
+        found = _shifted(list(rows.values())) if shift else [p.float() for p in rows.values()]
+        rows = dict(zip(rows, found, strict=True))
+    for name, points in rows.items():
+        check_points(op, name, points, rank=2, double=DOUBLE)
+    return list(as_float32_or_64(*rows.values()))
+
+
+def _rows(op: str, name: str, points: Tensor, any_rank: bool) -> Tensor:
+    """Points as [N, D]."""
+    if points.layout != torch.strided:
+        fail_type(op, name, "a dense (strided) tensor", str(points.layout))
+    if points.dim() == 0 or (points.dim() > 2 and not any_rank):
+        wanted = "(N, ...)" if any_rank else "(N, D) or (N,)"
+        fail_value(op, name, f"of shape {wanted}", f"shape {list(points.shape)}")
+    return points.detach().reshape(points.shape[0], prod(points.shape[1:]))
+
+
+def _shifted(sets: list[Tensor]) -> list[Tensor]:
+    wide = [points.to(torch.int64) for points in sets]
+    lowest = [points.amin(dim=0) for points in wide if points.numel()]
+    if not lowest:
+        return [points.to(torch.float32) for points in wide]
+    low = torch.stack(lowest).amin(dim=0)
+    moved = [points - low for points in wide]
+    # a difference of 2**63 or more wraps around
+    return [torch.where(m < 0, m.to(torch.float32) + 2.0**64, m.to(torch.float32)) for m in moved]
+
+
+def check_rule(op: str, rule: int, dim: int) -> int:
+    """The number of a rule that has a meaning for points of `dim` coordinates."""
+    try:
+        name = Rule(rule).name.lower()
+    except ValueError:
+        fail_value(op, "rule", f"one of {[r.value for r in Rule]}", str(rule))
+    return as_rule(op, name, dim).value
