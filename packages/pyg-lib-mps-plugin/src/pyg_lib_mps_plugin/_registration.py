@@ -1,0 +1,84 @@
+"""Which operator is served by which function, and their registration with the dispatcher.
+
+Schemas are never defined here: pyg-lib defines them, and a process in which both do is aborted.
+A kernel may be registered before its schema exists, so the order of imports has no say, and names
+that an older pyg-lib lacks stay without effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, cast
+
+import torch
+import torch.library
+
+# module -> operators; the function has the operator's name
+_PYG = {
+    "points": ("edge_sample fps graclus_cluster grid_cluster knn nearest radius random_walk"),
+}
+# Operators with a gradient: torch's autograd is told to pass them on, and the kernels are made of
+# differentiable parts. So a gradient does not depend on what a release of pyg-lib registers.
+_DIFFERENTIABLE: frozenset[str] = frozenset()
+
+_libraries: list[Any] = []  # registrations live as long as these
+_names: list[str] = []
+
+
+def _lazy(module: str, name: str) -> Callable[..., Any]:
+    """A kernel that is imported when it is first called: `import torch` stays light."""
+    found: list[Callable[..., Any]] = []
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if not found:
+            found.append(getattr(import_module(f"pyg_lib_mps_plugin._ops.{module}"), name))
+        return found[0](*args, **kwargs)
+
+    return kernel
+
+
+def _has_kernel(name: str, key: str) -> bool:
+    """Whether someone else has registered a kernel for exactly this key."""
+    if not torch._C._dispatch_has_kernel(name):
+        return False  # no schema yet
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+
+
+def _library(namespace: str) -> Any:
+    library: Any = cast(Any, torch.library.Library)(namespace, "IMPL")
+    _libraries.append(library)
+    return library
+
+
+def register() -> None:
+    """Register every kernel that has no other owner. Does nothing the second time."""
+    if _libraries:
+        return
+    pyg = _library("pyg")
+    for module, names in _PYG.items():
+        for name in names.split():
+            if _has_kernel(f"pyg::{name}", "MPS"):
+                continue  # a pyg-lib with kernels of its own
+            pyg.impl(name, _lazy(module, name), "MPS")
+            if name in _DIFFERENTIABLE:
+                pyg.impl(name, torch.library.fallthrough_kernel, "AutogradMPS")
+            _names.append(f"pyg::{name}")
+    # What PyG makes of batch vectors. Releases of torch that have it keep theirs.
+    name = "_convert_indices_from_coo_to_csr"
+    if not _has_kernel(f"aten::{name}", "MPS") and not _has_kernel(f"aten::{name}.out", "MPS"):
+        _library("aten").impl(name, _lazy("indices", "convert_indices_from_coo_to_csr"), "MPS")
+        _names.append(f"aten::{name}")
+
+
+def unregister() -> None:
+    """Drop every registration."""
+    for library in _libraries:
+        library._destroy()
+    _libraries.clear()
+    _names.clear()
+
+
+def registered() -> tuple[str, ...]:
+    """Full names of the operators that are registered now, sorted."""
+    return tuple(sorted(_names))
