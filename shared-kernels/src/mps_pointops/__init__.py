@@ -5,7 +5,7 @@ Dense calls take clouds [B, N, 3] and return indices into N. `mps_pointops.flat`
 kernels on `mps` tensors, and give the same indices on CPU tensors.
 """
 
-from mps_pointops import flat
+from mps_pointops import _flat_graph, flat  # noqa: F401
 from mps_pointops.ops.ball_query import ball_query
 from mps_pointops.ops.fps import furthest_point_sample
 from mps_pointops.ops.gather import gather_points, group_points, scatter_points
