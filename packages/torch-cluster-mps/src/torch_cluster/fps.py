@@ -1,0 +1,107 @@
+"""Farthest point sampling."""
+
+import torch
+from torch import Tensor
+
+
+# TorchScript picks one of these by the types of the arguments.
+@torch.jit._overload
+def fps(  # noqa: D103
+    src: Tensor,
+    batch: Tensor | None = None,
+    ratio: float | None = None,
+    random_start: bool = True,
+    batch_size: int | None = None,
+    ptr: Tensor | None = None,
+) -> Tensor: ...
+
+
+@torch.jit._overload  # type: ignore[no-redef]
+def fps(  # noqa: D103, F811
+    src: Tensor,
+    batch: Tensor | None = None,
+    ratio: Tensor | None = None,
+    random_start: bool = True,
+    batch_size: int | None = None,
+    ptr: Tensor | None = None,
+) -> Tensor: ...
+
+
+@torch.jit._overload  # type: ignore[no-redef]
+def fps(  # noqa: D103, F811
+    src: Tensor,
+    batch: Tensor | None = None,
+    ratio: float | None = None,
+    random_start: bool = True,
+    batch_size: int | None = None,
+    ptr: list[int] | None = None,
+) -> Tensor: ...
+
+
+@torch.jit._overload  # type: ignore[no-redef]
+def fps(  # noqa: D103, F811
+    src: Tensor,
+    batch: Tensor | None = None,
+    ratio: Tensor | None = None,
+    random_start: bool = True,
+    batch_size: int | None = None,
+    ptr: list[int] | None = None,
+) -> Tensor: ...
+
+
+def fps(  # type: ignore[no-redef] # noqa: F811
+    src: Tensor,
+    batch: Tensor | None = None,
+    ratio: float | Tensor | None = None,
+    random_start: bool = True,
+    batch_size: int | None = None,
+    ptr: Tensor | list[int] | None = None,
+) -> Tensor:
+    """Pick a part of every cloud, each point the farthest from those already picked.
+
+    Args:
+        src: Points [N, ...], flattened to [N, D]; any real dtype.
+        batch: Cloud of every point [N], sorted, int64 or int32; None: one cloud.
+        ratio: Part of each cloud: a number, a tensor of one number, or one number per cloud [B];
+            None: 0.5. `ceil(n * ratio)` of n points are picked, computed in the dtype of `ratio`,
+            which for a number is that of `src`. Above 1, picks repeat.
+        random_start: First pick of a cloud drawn from torch's generator of the device; else the
+            first point.
+        batch_size: Number of clouds, if known; at least the largest of `batch` + 1.
+        ptr: Where clouds begin [B + 1], a tensor or a list, in place of `batch`.
+
+    Returns:
+        Indices into `src` [S], int64, cloud by cloud in the order of picking; equally far points
+        by index. Clouds without points have no picks. Points that are not finite are never picked,
+        except as the first.
+
+    Raises:
+        AssertionError: `batch` has another length than `src`.
+        ValueError: `batch` not sorted, a cloud number of `batch_size` or more, a `ptr` that does
+            not ascend from 0 to N, a `ratio` that is negative or of another length.
+
+    There is no gradient.
+    """
+    part: Tensor | None = None
+    if ratio is not None:
+        if isinstance(ratio, Tensor):
+            part = ratio
+        else:
+            dtype = src.dtype if src.is_floating_point() else torch.float32
+            part = torch.tensor(ratio, dtype=dtype, device="cpu")
+
+    begins: Tensor | None = None
+    if ptr is not None:  # it wins over batch, as in the original
+        batch = None
+        if isinstance(ptr, Tensor):
+            begins = ptr
+        else:  # stays on the host, where nothing has to be read back
+            begins = torch.tensor(ptr, dtype=torch.int64, device="cpu")
+    if batch is None:
+        batch_size = None
+    else:
+        assert batch.numel() == src.size(0), "fps: batch must have one cloud number a row of src"
+    picks: Tensor = torch.ops.mps_pointops.flat_fps(
+        src, batch, begins, part, random_start, batch_size, 1, 0
+    )
+    return picks

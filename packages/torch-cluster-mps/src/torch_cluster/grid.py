@@ -1,0 +1,26 @@
+"""Voxels of a regular grid."""
+
+import torch
+from torch import Tensor
+
+
+def grid_cluster(
+    pos: Tensor, size: Tensor, start: Tensor | None = None, end: Tensor | None = None
+) -> Tensor:
+    """The number of the voxel of every point.
+
+    Args:
+        pos: Points [N, ...], flattened to [N, D]; any real dtype.
+        size: Lengths of a voxel [D].
+        start: Corner where the grid begins [D]; None: the smallest coordinates.
+        end: Corner where it ends [D]; None: the largest coordinates.
+
+    Returns:
+        Voxel numbers [N], int64. Per dimension the place is `(pos - start) / size`, cut towards
+        zero; the first dimension varies fastest. Points outside `start` and `end` are not moved
+        inside: their numbers may be negative or those of other voxels.
+
+    There is no gradient.
+    """
+    cluster: Tensor = torch.ops.mps_pointops.grid_cluster(pos, size, start, end)
+    return cluster

@@ -1,0 +1,35 @@
+"""The nearest point of another set."""
+
+import torch
+from torch import Tensor
+
+
+def nearest(
+    x: Tensor,
+    y: Tensor,
+    batch_x: Tensor | None = None,
+    batch_y: Tensor | None = None,
+) -> Tensor:
+    """For every point of `x` the nearest point of `y` in the same cloud.
+
+    Args:
+        x: Points [N, D] or [N]; any real dtype.
+        y: Points to choose from [M, D] or [M], same device and D.
+        batch_x: Cloud of every row of `x` [N], sorted, int64 or int32; None: all in cloud 0.
+        batch_y: Cloud of every row of `y` [M], likewise.
+
+    Returns:
+        Indices into `y` [N], int64, on the device of `x`; equally near points by index.
+
+    Raises:
+        AssertionError: different D.
+        ValueError: a batch vector not sorted or of the wrong length, a cloud that only one of the
+            two has, `y` empty.
+
+    There is no gradient.
+    """
+    assert x.shape[1:].numel() == y.shape[1:].numel(), (
+        f"nearest: x and y must have the same dimension, got {list(x.shape)} and {list(y.shape)}"
+    )
+    index: Tensor = torch.ops.mps_pointops.flat_nearest(x, y, batch_x, batch_y, None, None, 1)
+    return index

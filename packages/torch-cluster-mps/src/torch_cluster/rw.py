@@ -1,0 +1,45 @@
+"""Random walks on a graph."""
+
+import torch
+from torch import Tensor
+
+
+def random_walk(
+    row: Tensor,
+    col: Tensor,
+    start: Tensor,
+    walk_length: int,
+    p: float = 1.0,
+    q: float = 1.0,
+    coalesced: bool = True,
+    num_nodes: int | None = None,
+    return_edge_indices: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Walks of a fixed length from every start node, uniform or biased as in node2vec.
+
+    Args:
+        row: Node where every edge begins [E], int64 or int32.
+        col: Node where it ends [E].
+        start: Nodes where walks begin [S].
+        walk_length: Steps of a walk, L.
+        p: Stepping back to the node before has the weight 1 / p.
+        q: Stepping to a node that is no neighbour of the node before has the weight 1 / q.
+        coalesced: Sort the edges by (row, col) first. Without, they must be sorted by row.
+        num_nodes: Number of nodes; None: the largest index + 1.
+        return_edge_indices: Whether to return the edges too.
+
+    Returns:
+        Nodes of the walks [S, L + 1], int64, the first column is `start`. With
+        `return_edge_indices` also the edges [S, L]: places in the edge list as sorted. At a node
+        without edges a walk stays, with edge -1. The walks are drawn from torch's generator of the
+        device, so `torch.manual_seed` repeats them.
+
+    Raises:
+        ValueError: p or q not above 0, sizes that do not fit.
+    """
+    nodes, edges = torch.ops.mps_pointops.random_walk_coo(
+        row, col, start, walk_length, p, q, coalesced, num_nodes
+    )
+    if return_edge_indices:
+        return nodes, edges
+    return nodes  # type: ignore[no-any-return]
