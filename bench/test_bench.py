@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-OPS = ("fps", "knn", "ball_query", "gather", "three_nn", "interpolate", "inverse_index")
+OPS = (
+    "fps",
+    "knn",
+    "ball_query",
+    "gather",
+    "three_nn",
+    "interpolate",
+    "inverse_index",
+    "grid_cluster",
+)
 
 
 def _run(script, *arguments):
