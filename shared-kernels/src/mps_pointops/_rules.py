@@ -16,11 +16,13 @@ class Rule(IntEnum):
     `SEPARATE`: every product and sum is rounded, in coordinate order.
     `FMA_XYZ`: one fused multiply-add per coordinate, in coordinate order, from zero.
     `FMA_YXZ`: three coordinates, `fma(z, z, fma(x, x, y * y))`.
+    `COSINE`: no distance but `1 - a.b / (|a| |b|)`, for k nearest neighbours only.
     """
 
     SEPARATE = 0
     FMA_XYZ = 1
     FMA_YXZ = 2
+    COSINE = 3
 
 
 class Ties(IntEnum):
@@ -35,12 +37,21 @@ class Ties(IntEnum):
     BIT_REVERSED = 1
 
 
-def as_rule(op: str, rule: str, dim: int) -> Rule:
-    """The rule of that name; `fma_yxz` has a meaning for three coordinates only."""
+_DISTANCES = "'separate', 'fma_xyz' or 'fma_yxz'"
+
+
+def as_rule(op: str, rule: str, dim: int, *, cosine: bool = False) -> Rule:
+    """The rule of that name; `fma_yxz` has a meaning for three coordinates only.
+
+    `cosine`: whether the operator has the cosine distance too.
+    """
     try:
         chosen = Rule[rule.upper()]
     except (KeyError, AttributeError):
-        fail_value(op, "rule", "'separate', 'fma_xyz' or 'fma_yxz'", repr(rule))
+        chosen = None
+    if chosen is None or (chosen is Rule.COSINE and not cosine):
+        names = "'separate', 'fma_xyz', 'fma_yxz' or 'cosine'" if cosine else _DISTANCES
+        fail_value(op, "rule", names, repr(rule))
     if chosen is Rule.FMA_YXZ and dim != 3:
         fail_value(
             op,
@@ -49,6 +60,13 @@ def as_rule(op: str, rule: str, dim: int) -> Rule:
             f"{rule!r} with {dim}",
         )
     return chosen
+
+
+def distance_rule(op: str, rule: int) -> Rule:
+    """The rule of that number, for operators that need a squared distance."""
+    if rule not in (Rule.SEPARATE, Rule.FMA_XYZ, Rule.FMA_YXZ):
+        fail_value(op, "rule", "0, 1 or 2", str(rule), "only k nearest neighbours have the cosine")
+    return Rule(rule)
 
 
 def as_ties(op: str, ties: str) -> Ties:

@@ -7,6 +7,7 @@ flushes or vectorises.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isqrt
 
 import numpy as np
 
@@ -55,6 +56,38 @@ def squared_distance(a: np.ndarray, b: np.ndarray, rule: str) -> float:
                 continue
         acc = round32(Fraction(product) + Fraction(acc))
     return acc
+
+
+def root32(exact: Fraction) -> float:
+    """Nearest float32 to a square root."""
+    scale = 2**200  # far more digits than the rounding looks at, and one that tells of the rest
+    number = exact.numerator * scale * scale // exact.denominator
+    whole = isqrt(number)
+    exactly = whole * whole == number and number * exact.denominator == exact.numerator * scale**2
+    return round32(Fraction(2 * whole + (not exactly), 2 * scale))
+
+
+def _fma_chain(a: np.ndarray, b: np.ndarray) -> float:
+    acc = 0.0
+    for p, q in zip(a.tolist(), b.tolist(), strict=True):
+        if abs(acc) != float("inf"):
+            acc = round32(_daz(p) * _daz(q) + Fraction(acc))
+    return acc
+
+
+def cosine_distance(a: np.ndarray, b: np.ndarray) -> float | None:
+    """Cosine distance of two float32 vectors; None if one of them is not finite or has no norm."""
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return None
+    squares, dot = (_fma_chain(a, a), _fma_chain(b, b)), _fma_chain(a, b)
+    if 0.0 in squares:
+        return None
+    if abs(dot) == float("inf"):
+        return float("inf")
+    if float("inf") in squares:
+        return 1.0
+    norms = round32(Fraction(root32(Fraction(squares[0]))) * Fraction(root32(Fraction(squares[1]))))
+    return round32(1 - Fraction(round32(Fraction(dot) / Fraction(norms))))
 
 
 def knn(query: np.ndarray, ref: np.ndarray, k: int, rule: str) -> tuple[list, list]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._arithmetic import squared_distance
-from mps_pointops._rules import Rule
+from mps_pointops._rules import Rule, distance_rule
 from mps_pointops.ops.ball_query.threshold import Threshold, threshold
 from mps_pointops.ops.knn.cpu import rough_distance, row_ranges
 
@@ -29,13 +29,13 @@ def ball_query_cpu(
     rule: int,
 ) -> tuple[Tensor, Tensor]:
     """Operator kernel; arguments as the schema in `ball_query.py`."""
-    query, ref = query.detach(), ref.detach()
+    query, ref, order = query.detach(), ref.detach(), distance_rule("ball_query", rule)
     rows = query.shape[0]
     distance = query.new_zeros((rows, K))
     index = query.new_full((rows, K), -1, dtype=torch.int64)
     if rows == 0 or K == 0 or ref.shape[0] == 0:
         return distance, index
-    limit, order = threshold(radius, round_radius), Rule(rule)
+    limit = threshold(radius, round_radius, query.dtype)
     for here, low, inside in _blocks(query, ref, first, last, clouds, limit, order):
         if ignore_same_index:
             _leave_out_same(inside, here, low)
@@ -60,10 +60,10 @@ def ball_count_cpu(
     rule: int,
 ) -> Tensor:
     """Operator kernel; arguments as the schema in `ball_query.py`."""
-    query, ref = query.detach(), ref.detach()
+    query, ref, order = query.detach(), ref.detach(), distance_rule("ball_count", rule)
     counts = query.new_zeros(query.shape[0], dtype=torch.int64)
-    limit = threshold(radius, round_radius)
-    for here, low, inside in _blocks(query, ref, first, last, clouds, limit, Rule(rule)):
+    limit = threshold(radius, round_radius, query.dtype)
+    for here, low, inside in _blocks(query, ref, first, last, clouds, limit, order):
         if ignore_same_index:
             _leave_out_same(inside, here, low)
         counts[here] = inside.sum(dim=1).clamp(max=K)
@@ -94,7 +94,8 @@ def _leave_out_same(inside: Tensor, rows: Tensor, low: int) -> None:
 
 def _inside(query: Tensor, points: Tensor, limit: Threshold, rule: Rule) -> Tensor:
     """Which of the pairs [M, N] are inside: a quick sum first, the rule where it is close."""
-    if limit.scale != 1.0:  # flushing decides at such scales
+    # flushing decides at such scales; in float64 every step is rounded, and that is quick
+    if limit.scale != 1.0 or query.dtype == torch.float64:
         d2 = squared_distance(query.unsqueeze(1), points, rule, limit.scale)
         return d2 < limit.squared
     rough = rough_distance(query, points)

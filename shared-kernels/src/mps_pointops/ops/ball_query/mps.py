@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks
+from mps_pointops._rules import distance_rule
 from mps_pointops.ops.ball_query.threshold import Threshold, threshold
 
 SOURCE = Source(__package__, "ball_query", {"RULE": (0, 1, 2), "DIM": (3, 0), "COUNT": (0, 1)})
@@ -24,6 +25,7 @@ def ball_query_mps(
     rule: int,
 ) -> tuple[Tensor, Tensor]:
     """Operator kernel; arguments as the schema in `ball_query.py`."""
+    distance_rule("ball_query", rule)
     distance = query.new_empty((query.shape[0], K))
     index = query.new_empty((query.shape[0], K), dtype=torch.int64)
     limit, same = threshold(radius, round_radius), int(ignore_same_index)
@@ -44,6 +46,7 @@ def ball_count_mps(
     rule: int,
 ) -> Tensor:
     """Operator kernel; arguments as the schema in `ball_query.py`."""
+    distance_rule("ball_count", rule)
     counts = query.new_zeros(query.shape[0], dtype=torch.int64)
     limit, same = threshold(radius, round_radius), int(ignore_same_index)
     _launch(query, ref, first, last, clouds, K, limit, same, rule, None, counts)

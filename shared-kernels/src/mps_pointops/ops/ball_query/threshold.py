@@ -6,16 +6,18 @@ import math
 from ctypes import c_float
 from dataclasses import dataclass
 
+import torch
+
 _SMALL = 2.0**-100  # squared thresholds outside these bounds are compared in a scale of their own
 _LARGE = 2.0**126
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """A point is inside when `|scale * (p - q)|**2 < squared`, in float32.
+    """A point is inside when `|scale * (p - q)|**2 < squared`, in the dtype of the points.
 
     Attributes:
-        squared: Squared radius in that scale, a float32 number.
+        squared: Squared radius in that scale, a number of that dtype.
         scale: A power of two; 1 for ordinary radii, whose squares are ordinary float32 numbers.
     """
 
@@ -23,7 +25,7 @@ class Threshold:
     scale: float
 
 
-def threshold(radius: float, round_radius: bool) -> Threshold:
+def threshold(radius: float, round_radius: bool, dtype: torch.dtype = torch.float32) -> Threshold:
     """What a radius means.
 
     Args:
@@ -31,7 +33,10 @@ def threshold(radius: float, round_radius: bool) -> Threshold:
         round_radius: True for `fl32(fl32(r) * fl32(r))`, the threshold of PyTorch3D and
             pointnet2_ops; False for `fl32(r * r)` with the product in float64, that of
             torch_cluster and pyg-lib.
+        dtype: float32, or float64 for `r * r` in float64 either way.
     """
+    if dtype == torch.float64:
+        return Threshold(radius * radius, 1.0)
     if round_radius:
         radius = c_float(radius).value
     if radius < 2.0**-126:  # subnormal coordinates are zero, and so is such a radius

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._arithmetic import squared_distance
-from mps_pointops._rules import Rule, Ties
+from mps_pointops._rules import Rule, Ties, distance_rule
 from mps_pointops.ops.fps.reference import tie_rank
 
 
@@ -29,6 +29,7 @@ def fps_cpu(
     ties: int,
 ) -> Tensor:
     """Operator kernel; arguments as the schema in `fps.py`."""
+    order = distance_rule("fps", rule)
     out = points.new_empty(picks, dtype=torch.int64)
     if clouds == 0 or picks == 0:
         return out
@@ -43,7 +44,7 @@ def fps_cpu(
     for b in range(clouds):
         cloud, chosen = points[begins[b] : begins[b + 1]], out[ends[b] : ends[b + 1]]
         if len(cloud) and len(chosen):
-            _sample(cloud, chosen, starts[b], skip_near_origin, Rule(rule), Ties(ties))
+            _sample(cloud, chosen, starts[b], skip_near_origin, order, Ties(ties))
             if ptr is not None:
                 chosen += begins[b]
     return out
@@ -86,7 +87,7 @@ class _Ruled:
 
 
 class _Separate:
-    """The same for rounding every step, where no product can be subnormal: in place."""
+    """The same for rounding every step, where nothing is flushed: in place."""
 
     def __init__(self, columns: Tensor) -> None:
         self.columns = columns
@@ -104,6 +105,8 @@ class _Separate:
 
 def _plain_distance(candidates: Tensor, start: Tensor, rule: Rule) -> _Separate | None:
     """Coordinates of at least 2**-38 differ by zero or at least 2**-62: no square is subnormal."""
+    if candidates.dtype == torch.float64:
+        return _Separate(candidates.t().contiguous())
     if rule is not Rule.SEPARATE:
         return None
     sizes = torch.cat((candidates.abs().flatten(), start.abs()))

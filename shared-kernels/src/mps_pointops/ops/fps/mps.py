@@ -13,6 +13,7 @@ from mps_pointops._metal import (
     blocks,
     launch,
 )
+from mps_pointops._rules import distance_rule
 
 SOURCE = Source(__package__, "fps", {"RULE": (0, 1, 2), "DIM": (3, 0), "TIES": (0, 1)})
 
@@ -32,6 +33,7 @@ def fps_mps(
     ties: int,
 ) -> Tensor:
     """Operator kernel; arguments as the schema in `fps.py`."""
+    distance_rule("fps", rule)
     total, dim = points.shape
     points = points.detach().contiguous()
     out = torch.empty(picks, dtype=torch.int64, device=points.device)

@@ -30,7 +30,7 @@ def furthest_point_sample_reference(
     rule: Rule = Rule.SEPARATE,
     ties: Ties = Ties.LOWEST_INDEX,
 ) -> Tensor:
-    """One cloud [N, D], float32 on the CPU -> picks [npoint], int64."""
+    """One cloud [N, D], float32 or float64, on the CPU -> picks [npoint], int64."""
     size = points.shape[0]
     eligible = torch.isfinite(points).all(dim=1)
     if skip_near_origin:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._arithmetic import distance_bits, square_root, squared_distance
+from mps_pointops._arithmetic import (
+    bits_distance,
+    distance_bits,
+    pair_distance,
+    square_root,
+    takes_part,
+)
 from mps_pointops._rules import Rule
 
 # pairs looked at together
 _PAIRS = 2**21
+# coordinates of pairs that are copied together
+_COORDINATES = 2**23
 _NONE = 2**63 - 1  # above the key of every distance
+# sizes of coordinates whose products neither overflow nor are flushed, with room to spare
+_PLAIN = (2.0**-40, 2.0**50)
 
 
 def knn_cpu(
@@ -24,48 +34,105 @@ def knn_cpu(
     rule: int,
 ) -> tuple[Tensor, Tensor]:
     """Operator kernel; arguments as the schema in `knn.py`."""
-    query, ref = query.detach(), ref.detach()
+    query, ref, chosen = query.detach(), ref.detach(), Rule(rule)
     rows = query.shape[0]
     distance = query.new_full((rows, k), torch.inf)
     index = query.new_full((rows, k), -1, dtype=torch.int64)
     if rows == 0 or k == 0 or ref.shape[0] == 0:
         return distance, index
+    search = _nearest_in_double if query.dtype == torch.float64 else _nearest
     for begin, end, low, high in row_ranges(rows, ref.shape[0], first, last, clouds):
         points = ref[low:high]
         count = min(k, high - low)
         step = max(1, _PAIRS // (high - low))
         for row in range(begin, end, step):
             here = slice(row, min(row + step, end))
-            keys = _candidate_keys(query[here], points, count, Rule(rule))
-            best = torch.topk(keys, count, dim=1, largest=False, sorted=True).values
-            found = best < _NONE
-            number = best & 0xFFFFFFFF
-            d2 = (best >> 32).to(torch.int32).view(torch.float32)
-            distance[here, :count] = torch.where(found, d2, torch.inf)
-            shown = number if first is None else number + low
-            index[here, :count] = torch.where(found, shown, -1)
-    return (square_root(distance) if euclidean else distance), index
+            d, number = search(query[here], points, count, chosen)
+            distance[here, :count] = d
+            index[here, :count] = number if first is None else number + low * (number >= 0)
+    return (square_root(distance) if euclidean and chosen is not Rule.COSINE else distance), index
+
+
+def _nearest(query: Tensor, points: Tensor, count: int, rule: Rule) -> tuple[Tensor, Tensor]:
+    """Distances and indices [M, count] in float32, (inf, -1) where there is no pair."""
+    keys = _candidate_keys(query, points, count, rule)
+    best = torch.topk(keys, count, dim=1, largest=False, sorted=True).values
+    found = best < _NONE
+    distance = torch.where(found, bits_distance(best >> 32), torch.inf)
+    return distance, torch.where(found, best & 0xFFFFFFFF, -1)
 
 
 def _candidate_keys(query: Tensor, points: Tensor, count: int, rule: Rule) -> Tensor:
     """Keys that hold the `count` smallest of every row [M, at least count].
 
-    A key is one integer a pair, in the order (squared distance, index); `_NONE` if no pair. A
-    quick sum finds the pairs that can be among the smallest; the rule is worked out for those.
+    A key is one integer a pair, in the order (distance, index); `_NONE` if no pair. A quick sum
+    finds the pairs that can be among the smallest; the rule is worked out for those.
     """
+    near = (_near_cosine if rule is Rule.COSINE else _near)(query, points, count)
+    near &= takes_part(query, rule).unsqueeze(1) & takes_part(points, rule)
+    row, number = near.nonzero(as_tuple=True)
+    bits = torch.empty_like(row)
+    # where very many pairs are near, memory must not grow with the dimension
+    step = max(1, _COORDINATES // points.shape[1])
+    for begin in range(0, len(row), step):
+        here = slice(begin, begin + step)
+        bits[here] = distance_bits(pair_distance(query[row[here]], points[number[here]], rule))
+    counts = near.sum(dim=1)
+    slot = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
+    keys = bits.new_full((len(query), max(count, int(counts.max()))), _NONE)
+    keys[row, slot] = bits << 32 | number
+    return keys
+
+
+def _near(query: Tensor, points: Tensor, count: int) -> Tensor:
+    """Pairs [M, N] that hold those of the `count` smallest squared distances of every row."""
     rough = rough_distance(query, points)
     worst = rough.topk(count, dim=1, largest=False).values[:, -1:]
     # twice what rounding in any order can change, and what is lost in subnormal numbers
-    near = rough <= worst * (1.0 + (points.shape[1] + 4) * 2.0**-21) + 2.0**-120
-    row, number = near.nonzero(as_tuple=True)
-    d2 = squared_distance(query[row], points[number], rule)
-    possible = torch.isfinite(query).all(dim=1)[row] & torch.isfinite(points).all(dim=1)[number]
-    found = torch.where(possible, distance_bits(d2) << 32 | number, _NONE)
-    counts = near.sum(dim=1)
-    slot = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
-    keys = found.new_full((len(query), int(counts.max())), _NONE)
-    keys[row, slot] = found
-    return keys
+    return rough <= worst * (1.0 + (points.shape[1] + 4) * 2.0**-21) + 2.0**-120
+
+
+def _near_cosine(query: Tensor, points: Tensor, count: int) -> Tensor:
+    """The same for cosine distances."""
+
+    def directions(vectors: Tensor) -> tuple[Tensor, Tensor]:
+        size = vectors.abs().amax(dim=1)
+        plain = (size >= _PLAIN[0]) & (size <= _PLAIN[1])
+        wide = torch.where(plain.unsqueeze(1), vectors, 0.0).to(torch.float64)
+        return wide / torch.linalg.vector_norm(wide, dim=1, keepdim=True), ~plain
+
+    (q, query_odd), (p, points_odd) = directions(query), directions(points)
+    rough = torch.nan_to_num(1.0 - q @ p.t(), nan=torch.inf, posinf=torch.inf)
+    worst = rough.topk(count, dim=1, largest=False).values[:, -1:]
+    # each rounding changes the cosine by less than 2**-24: D of them in the dot product, D in the
+    # norms, a few after that; twice that on either side
+    near = rough <= worst + (points.shape[1] + 8) * 2.0**-21
+    # vectors whose products overflow or are flushed have no such bound
+    return near | query_odd.unsqueeze(1) | points_odd
+
+
+def _nearest_in_double(
+    query: Tensor, points: Tensor, count: int, rule: Rule
+) -> tuple[Tensor, Tensor]:
+    """As `_nearest`, in float64, where a distance and an index do not fit in one integer."""
+    distance = query.new_full((len(query), count), torch.inf)
+    index = query.new_full((len(query), count), -1, dtype=torch.int64)
+    rows = takes_part(query, rule).nonzero()[:, 0]
+    possible = takes_part(points, rule).nonzero()[:, 0]
+    count = min(count, len(possible))
+    if len(rows) == 0 or count == 0:
+        return distance, index
+    d = pair_distance(query[rows].unsqueeze(1), points[possible], rule)
+    worst = d.topk(count, dim=1, largest=False).values[:, -1:]
+    # all that are nearer than the last place, then the first of those as far as it
+    nearer, tied = d < worst, d == worst
+    free = count - nearer.sum(dim=1, keepdim=True)
+    kept = nearer | (tied & (tied.cumsum(dim=1) <= free))
+    number = kept.nonzero()[:, 1].view(len(rows), count)
+    d, order = d.gather(1, number).sort(dim=1, stable=True)
+    distance[rows, :count] = d
+    index[rows, :count] = possible[number.gather(1, order)]
+    return distance, index
 
 
 def rough_distance(query: Tensor, points: Tensor) -> Tensor:

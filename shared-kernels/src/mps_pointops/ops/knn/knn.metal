@@ -1,4 +1,4 @@
-// k nearest neighbours by (squared distance, index): one simdgroup a query, every point looked at.
+// k nearest neighbours by (distance, index): one simdgroup a query, every point looked at.
 //
 // The ROWS * 32 best pairs live in registers, sorted across lanes and rows. Points are visited 32 at
 // a time; those before the current last place are written to a queue, and 32 queued pairs are sorted
@@ -11,13 +11,24 @@
 
 #define QUERIES_PER_GROUP 8
 
+// Key of a pair, NOTHING if a point takes no part; `norm_b` belongs to the cosine.
+static inline uint pair_key(device const float* a, device const float* b, uint dim, float norm_b) {
+#if RULE == COSINE
+    return takes_part(a, dim) ? distance_as_key(cosine_distance(a, b, dim, norm_b)) : NOTHING;
+#else
+    uint key = distance_key(a, b, dim, 1.0f);
+    // too far for a float is a distance, a point that is not finite is none
+    return key >= FARTHEST && !takes_part(a, dim) ? NOTHING : key;
+#endif
+}
+
 [[max_total_threads_per_threadgroup(256)]]
 kernel void knn(
     device const float* query [[buffer(0)]],  // (M, D)
     device const float* ref [[buffer(1)]],    // (N, D)
     device const long* first [[buffer(2)]],   // (M) a query's points are ref[first] ...; unread if clouds are equal
     device const long* last [[buffer(3)]],    // (M) ... up to before ref[last]; unread likewise
-    device float* distance [[buffer(4)]],     // (M, k) squared or Euclidean
+    device float* distance [[buffer(4)]],     // (M, k) squared, Euclidean or cosine
     device long* index [[buffer(5)]],         // (M, k) counted in the cloud if clouds are equal, else in the input; -1: none
     constant long* shape [[buffer(6)]],
     uint group [[threadgroup_position_in_grid]],
@@ -62,13 +73,18 @@ kernel void knn(
     uint taken_key = 0;
     uint taken_index = NOTHING;
     bool any_taken = false;
-    bool exhausted = !is_finite_point(centre, dim);
+    bool exhausted = !takes_part(centre, dim);
+#if RULE == COSINE
+    const float centre_norm = norm(centre, dim);
+#else
+    const float centre_norm = 0.0f;
+#endif
     if (place > 0) {
         long previous = row_index[place - 1];
         exhausted = exhausted || previous < 0;
         if (!exhausted) {
             taken_index = uint(previous - shown);
-            taken_key = distance_key(points + ulong(taken_index) * dim, centre, dim, 1.0f);
+            taken_key = pair_key(points + ulong(taken_index) * dim, centre, dim, centre_norm);
             any_taken = true;
         }
     }
@@ -87,10 +103,7 @@ kernel void knn(
         uint i = block * 32 + lane;
         uint candidate = NOTHING;
         if (i < size) {
-            device const float* p = points + ulong(i) * dim;
-            candidate = distance_key(p, centre, dim, 1.0f);
-            // too far for a float is a distance, a point that is not finite is none
-            if (candidate >= INFINITE && !is_finite_point(p, dim)) candidate = NOTHING;
+            candidate = pair_key(points + ulong(i) * dim, centre, dim, centre_norm);
         }
         bool wanted = candidate != NOTHING && comes_before(candidate, i, worst_key, worst_index);
         if (any_taken) wanted = wanted && comes_before(taken_key, taken_index, candidate, i);
@@ -141,8 +154,8 @@ kernel void knn(
         uint rank = r * 32 + lane;
         if (rank >= width) break;
         bool found = key[r] != NOTHING;
-        float d2 = as_type<float>(found ? key[r] : INFINITE);
-        row_distance[place + rank] = euclidean && found && key[r] < INFINITE ? precise::sqrt(d2) : d2;
+        float d = key_as_distance(found ? key[r] : FARTHEST);
+        row_distance[place + rank] = euclidean && found && key[r] < FARTHEST ? precise::sqrt(d) : d;
         row_index[place + rank] = found ? long(number[r]) + shown : -1;
     }
 }

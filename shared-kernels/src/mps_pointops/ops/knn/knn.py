@@ -29,12 +29,14 @@ def knn(query: Tensor, ref: Tensor, k: int, *, rule: str = "separate") -> tuple[
             float32), on cpu or mps.
         ref: Clouds of reference points [B, N, D], same device.
         k: Neighbours per query, 0 <= k <= N. There is no other limit.
-        rule: Rounding of squared distances: 'separate', 'fma_xyz' or (D = 3) 'fma_yxz'.
+        rule: Rounding of squared distances: 'separate', 'fma_xyz' or (D = 3) 'fma_yxz'; 'cosine'
+            for the distance `1 - q.r / (|q| |r|)` instead.
 
     Returns:
-        Euclidean distances [B, M, k], float32, ascending, and indices into N [B, M, k], int64.
-        Order: squared distance, then index; ties go to the smaller index. A point with a NaN or
-        infinite coordinate is nobody's neighbour and has none; slots left over are (inf, -1).
+        Euclidean (or cosine) distances [B, M, k], float32, ascending, and indices into N
+        [B, M, k], int64. Order: squared (or cosine) distance, then index; ties go to the smaller
+        index. A point with a NaN or infinite coordinate is nobody's neighbour and has none; for
+        the cosine nor has a zero vector; slots left over are (inf, -1).
 
     Raises:
         TypeError: an argument is not a tensor of those dtypes, or `k` is no integer.
@@ -56,7 +58,7 @@ def knn(query: Tensor, ref: Tensor, k: int, *, rule: str = "separate") -> tuple[
         clouds,
         k,
         True,
-        as_rule(_OP, rule, dim).value,
+        as_rule(_OP, rule, dim, cosine=True).value,
     )
     return distance.view(clouds, rows, k), index.view(clouds, rows, k)
 

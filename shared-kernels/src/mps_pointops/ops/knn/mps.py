@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks
+from mps_pointops._rules import Rule
 
 # places a simdgroup keeps in registers, in 32s; a larger k takes several passes
 ROWS = (1, 2, 4, 8, 16)
-SOURCE = Source(__package__, "knn", {"RULE": (0, 1, 2), "DIM": (3, 0), "ROWS": ROWS}, "simd32")
+SOURCE = Source(__package__, "knn", {"RULE": (0, 1, 2, 3), "DIM": (3, 0), "ROWS": ROWS}, "simd32")
 
 
 def knn_mps(
@@ -31,7 +32,8 @@ def knn_mps(
         return distance, index
     equal = first is None or last is None
     size = ref.shape[0] // clouds if equal else ref.shape[0]
-    shape = [dim, int(equal), rows // clouds if equal else rows, size, int(euclidean), k]
+    rooted = int(euclidean and rule != Rule.COSINE)
+    shape = [dim, int(equal), rows // clouds if equal else rows, size, rooted, k]
     most = ROWS[-1] * 32
     for place in range(0, k, most):
         width = min(most, k - place)
