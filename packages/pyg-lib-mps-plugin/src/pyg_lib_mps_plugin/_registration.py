@@ -14,13 +14,28 @@ from typing import Any, cast
 import torch
 import torch.library
 
-# module -> operators; the function has the operator's name
-_PYG = {
-    "points": ("edge_sample fps graclus_cluster grid_cluster knn nearest radius random_walk"),
+# module -> operators; the function there has the operator's name
+_PLAIN = {
+    "points": "edge_sample fps graclus_cluster grid_cluster knn nearest radius random_walk",
+    "indices": "index_sort",
 }
 # Operators with a gradient: torch's autograd is told to pass them on, and the kernels are made of
 # differentiable parts. So a gradient does not depend on what a release of pyg-lib registers.
-_DIFFERENTIABLE: frozenset[str] = frozenset()
+_DIFFERENTIABLE = {
+    "scatter": (
+        "gather_coo scatter_max scatter_mean scatter_min scatter_mul scatter_sum "
+        "segment_max_coo segment_mean_coo segment_min_coo segment_sum_coo"
+    ),
+    "segment": (
+        "gather_csr segment_max_csr segment_mean_csr segment_min_csr segment_sum_csr "
+        "softmax_csr softmax_csr_backward"
+    ),
+    "dense": "grouped_matmul sampled_op segment_matmul",
+    "spline": (
+        "spline_basis spline_basis_backward spline_weighting spline_weighting_backward_basis "
+        "spline_weighting_backward_weight spline_weighting_backward_x"
+    ),
+}
 
 _libraries: list[Any] = []  # registrations live as long as these
 _names: list[str] = []
@@ -56,14 +71,15 @@ def register() -> None:
     if _libraries:
         return
     pyg = _library("pyg")
-    for module, names in _PYG.items():
-        for name in names.split():
-            if _has_kernel(f"pyg::{name}", "MPS"):
-                continue  # a pyg-lib with kernels of its own
-            pyg.impl(name, _lazy(module, name), "MPS")
-            if name in _DIFFERENTIABLE:
-                pyg.impl(name, torch.library.fallthrough_kernel, "AutogradMPS")
-            _names.append(f"pyg::{name}")
+    for table in (_PLAIN, _DIFFERENTIABLE):
+        for module, names in table.items():
+            for name in names.split():
+                if _has_kernel(f"pyg::{name}", "MPS"):
+                    continue  # a pyg-lib with kernels of its own
+                pyg.impl(name, _lazy(module, name), "MPS")
+                if table is _DIFFERENTIABLE:
+                    pyg.impl(name, torch.library.fallthrough_kernel, "AutogradMPS")
+                _names.append(f"pyg::{name}")
     # What PyG makes of batch vectors. Releases of torch that have it keep theirs.
     name = "_convert_indices_from_coo_to_csr"
     if not _has_kernel(f"aten::{name}", "MPS") and not _has_kernel(f"aten::{name}.out", "MPS"):

@@ -4,8 +4,8 @@ Rule of distances: the fused sum in the order of dimensions, as pyg-lib's CUDA k
 Ties go to the lowest index. What PyG's wrappers let through (strided, one-axis or integer
 coordinates, int32 pointers, pointers of two lengths) is either made right or refused by name.
 
-The dispatcher leaves out trailing arguments that have the schema's default, so the defaults here are
-those of pyg-lib's schemas.
+The dispatcher leaves out trailing arguments that have the schema's default, so the defaults here
+are those of pyg-lib's schemas.
 """
 
 from __future__ import annotations
