@@ -53,8 +53,6 @@ def coordinates(
 
 def _rows(op: str, name: str, points: Tensor, any_rank: bool) -> Tensor:
     """Points as [N, D]."""
-    if points.layout != torch.strided:
-        fail_type(op, name, "a dense (strided) tensor", str(points.layout))
     if points.dim() == 0 or (points.dim() > 2 and not any_rank):
         wanted = "(N, ...)" if any_rank else "(N, D) or (N,)"
         fail_value(op, name, f"of shape {wanted}", f"shape {list(points.shape)}")

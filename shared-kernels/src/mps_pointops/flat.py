@@ -22,8 +22,9 @@ from mps_pointops._flat_fps import flat_fps
 from mps_pointops._flat_search import flat_knn, flat_radius
 from mps_pointops._rules import as_rule, as_ties
 from mps_pointops.ops.grid_cluster import grid_cluster
+from mps_pointops.ops.nearest import nearest
 
-__all__ = ["fps", "grid_cluster", "knn", "radius"]
+__all__ = ["fps", "grid_cluster", "knn", "nearest", "radius"]
 
 
 def _check_tensors(op: str, needed: dict[str, Any], optional: dict[str, Any]) -> None:
@@ -33,6 +34,8 @@ def _check_tensors(op: str, needed: dict[str, Any], optional: dict[str, Any]) ->
             fail_type(op, name, "a torch.Tensor", type(value).__name__)
         if value.device.type not in ("cpu", "mps", "meta"):
             fail_value(op, name, "on device cpu or mps", f"device {value.device}")
+        if value.layout != torch.strided:
+            fail_type(op, name, "a dense (strided) tensor", str(value.layout))
     for name, value in optional.items():
         if value is not None and not isinstance(value, Tensor):
             fail_type(op, name, "a torch.Tensor", type(value).__name__)

@@ -233,3 +233,40 @@ def test_default_dtype_and_device_change_nothing(device, dtype):
         torch.set_default_dtype(torch.float32)
         torch.set_default_device(None)
     assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_ratios_of_the_host(device, dtype):
+    """Of every dtype, whatever the points: the counts are those of its own arithmetic."""
+    sizes = (25, 0, 3, 40)
+    x = cloud("random", sum(sizes)).to(device)
+    batch = torch.repeat_interleave(torch.arange(4), torch.tensor(sizes)).to(device)
+    ptr = torch.tensor(_ptr(sizes), device=device)
+
+    def counted(ratio, **clouds):
+        picked = flat.fps(x, ratio=ratio, random_start=False, **clouds)
+        counts = batch[picked].cpu().bincount(minlength=4).tolist()
+        assert_same_bits(picked, _each(x.cpu(), sizes, counts))
+        return counts
+
+    each = torch.tensor([0.6, 0.5, 0.34, 0.1], dtype=dtype)
+    product = torch.tensor(sizes, dtype=dtype) * each
+    wanted = product.ceil().long().tolist()
+    ways = ({"batch": batch}, {"batch": batch, "batch_size": 4}, {"ptr": ptr})
+    for clouds in (*ways, {"ptr": _ptr(sizes)}):
+        assert counted(each, **clouds) == wanted
+    wanted = (torch.tensor(sizes, dtype=dtype) * each[:1]).ceil().long().tolist()
+    for clouds in (*ways, {"ptr": _ptr(sizes)}):
+        assert counted(each[0], **clouds) == counted(each[:1], **clouds) == wanted
+    if dtype in (torch.float32, torch.float64):
+        assert wanted[0] == (16 if dtype is torch.float32 else 15)
+
+
+def _each(x, sizes, counts):
+    begins = _ptr(sizes)
+    picks = [
+        reference(x[begin : begin + size], count) + begin
+        for begin, size, count in zip(begins, sizes, counts, strict=False)
+        if size
+    ]
+    return torch.cat(picks)
