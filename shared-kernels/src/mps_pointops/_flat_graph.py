@@ -11,6 +11,7 @@ from mps_pointops._checks import as_int
 from mps_pointops._flat_points import check_rule, coordinates
 from mps_pointops._ragged import Segments, available, edges, segments
 from mps_pointops._registry import register
+from mps_pointops._rules import Rule
 from mps_pointops.ops.knn.knn import knn_search
 
 # More slots than this are counted first, at the price of a second read-back: most of them are empty
@@ -33,8 +34,8 @@ def _knn_graph(
     x: Tensor, batch: Tensor | None, k: int, batch_size: int | None, rule: int
 ) -> Tensor:
     op = "flat.knn_graph"
-    (points,) = coordinates(op, x=x)
-    rule = check_rule(op, rule, points.shape[1])
+    (points,) = coordinates(op, shift=rule != Rule.COSINE, x=x)
+    rule = check_rule(op, rule, points.shape[1], cosine=True)
     where = segments(op, points, points, batch, batch, batch_size=batch_size)
     k = as_int(op, "k", k)
     size = points.shape[0]
@@ -43,7 +44,7 @@ def _knn_graph(
         where.facts.fetch()  # an order that is wrong is told even so
         return x.new_empty((2, 0), dtype=torch.int64)
     if size * places > _SLOTS_UNCOUNTED:
-        counts = available(points, points, where).clamp(max=places)
+        counts = available(points, points, where, rule).clamp(max=places)
         (most,) = where.facts.fetch(counts.max())
         places = min(places, most)
     others, counts = _others(points, where, places, rule)

@@ -17,8 +17,6 @@ from mps_pointops._checks import (
 )
 from mps_pointops._rules import Rule, as_rule
 
-# float64 points of the CPU are searched in float64
-DOUBLE = False
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -28,7 +26,8 @@ def coordinates(
     """Sets of points, by name, as contiguous coordinates [N, D] cut from the graph.
 
     One axis is a column; `any_rank`: axes after the first are joined, else there are at most two.
-    float16 and bfloat16 become float32, exactly. Integers are shifted by the smallest value that
+    float16 and bfloat16 become float32, exactly; float64, which the CPU alone has, stays, and the
+    other set joins it. Integers are shifted by the smallest value that
     each coordinate has in any of the sets, in int64, and then become float32: distances do not
     change and ranges up to 2**24 stay exact. Without `shift` they become float32 as they are.
     """
@@ -47,7 +46,7 @@ def coordinates(
         found = _shifted(list(rows.values())) if shift else [p.float() for p in rows.values()]
         rows = dict(zip(rows, found, strict=True))
     for name, points in rows.items():
-        check_points(op, name, points, rank=2, double=DOUBLE)
+        check_points(op, name, points, rank=2, double=True)
     return list(as_float32_or_64(*rows.values()))
 
 
@@ -70,10 +69,13 @@ def _shifted(sets: list[Tensor]) -> list[Tensor]:
     return [torch.where(m < 0, m.to(torch.float32) + 2.0**64, m.to(torch.float32)) for m in moved]
 
 
-def check_rule(op: str, rule: int, dim: int) -> int:
-    """The number of a rule that has a meaning for points of `dim` coordinates."""
+def check_rule(op: str, rule: int, dim: int, *, cosine: bool = False) -> int:
+    """The number of a rule that has a meaning for points of `dim` coordinates.
+
+    `cosine`: whether the operator has the cosine distance too.
+    """
     try:
         name = Rule(rule).name.lower()
     except ValueError:
         fail_value(op, "rule", f"one of {[r.value for r in Rule]}", str(rule))
-    return as_rule(op, name, dim).value
+    return as_rule(op, name, dim, cosine=cosine).value

@@ -12,6 +12,7 @@ from mps_pointops._checks import as_int
 from mps_pointops._flat_points import check_rule, coordinates
 from mps_pointops._ragged import Segments, available, edges, segments
 from mps_pointops._registry import register
+from mps_pointops._rules import Rule
 from mps_pointops.ops.ball_query.ball_query import ball_count, ball_search
 from mps_pointops.ops.knn.knn import knn_search
 
@@ -41,13 +42,14 @@ def _knn(
     rule: int,
 ) -> Tensor:
     op = "flat.knn"
-    x, y = coordinates(op, x=x, y=y)
-    rule = check_rule(op, rule, x.shape[1])
+    # angles, unlike distances, change when all points are moved
+    x, y = coordinates(op, shift=rule != Rule.COSINE, x=x, y=y)
+    rule = check_rule(op, rule, x.shape[1], cosine=True)
     where = segments(op, x, y, batch_x, batch_y, ptr_x, ptr_y, batch_size)
     k = min(as_int(op, "k", k), x.shape[0])
     if k == 0 or y.shape[0] == 0:
         return _no_edges(y, where)
-    counts = available(x, y, where).clamp(max=k)
+    counts = available(x, y, where, rule).clamp(max=k)
     total, most = where.facts.fetch(counts.sum(), counts.max())
     _, index = knn_search(y, x, where.first, where.last, 1, most, False, rule)
     return edges(index, counts, total)

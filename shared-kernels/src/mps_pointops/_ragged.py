@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mps_pointops._arithmetic import takes_part
 from mps_pointops._checks import (
     as_int,
     check_batch,
@@ -20,6 +21,7 @@ from mps_pointops._checks import (
     fail_type,
     fail_value,
 )
+from mps_pointops._rules import Rule
 
 
 def is_sorted(values: Tensor) -> Tensor:
@@ -218,12 +220,15 @@ def _from_ptr(
     return Segments(inside[cloud], inside[cloud + 1], facts)
 
 
-def available(x: Tensor, y: Tensor, where: Segments) -> Tensor:
-    """How many neighbours each row of `y` [M] can have: the finite points of its cloud, int64."""
-    before = cumulative(torch.isfinite(x).all(dim=1).to(torch.int64))
+def available(x: Tensor, y: Tensor, where: Segments, rule: int = 0) -> Tensor:
+    """How many neighbours each row of `y` [M] can have: points of its cloud that take part, int64.
+
+    What takes part depends on `rule`; rows of `y` that do not have no neighbours.
+    """
+    before = cumulative(takes_part(x, Rule(rule)).to(torch.int64))
     first = 0 if where.first is None else where.first
     last = x.shape[0] if where.last is None else where.last
-    return torch.where(torch.isfinite(y).all(dim=1), (before[last] - before[first]).clamp(min=0), 0)
+    return torch.where(takes_part(y, Rule(rule)), (before[last] - before[first]).clamp(min=0), 0)
 
 
 def edges(index: Tensor, counts: Tensor, total: int) -> Tensor:

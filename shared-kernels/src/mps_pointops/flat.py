@@ -6,7 +6,8 @@ the device at most once, for the size of its result and the order of its batch v
 Every call is one operator of `torch.ops.mps_pointops`, so it can be compiled and exported.
 
 Coordinates may be float32, float16 or bfloat16 (widened to float32), or integers: these are
-shifted by the smallest value of each coordinate, exactly, and then searched as float32.
+shifted by the smallest value of each coordinate, exactly (not for the cosine), and then searched as
+float32. On the CPU float64 is searched in float64.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ def _check_tensors(op: str, needed: dict[str, Any], optional: dict[str, Any]) ->
             fail_type(op, name, "a torch.Tensor", type(value).__name__)
 
 
-def _rule_number(op: str, rule: str) -> int:
+def _rule_number(op: str, rule: str, *, cosine: bool = False) -> int:
     """The number of a rule; whether it has a meaning for D is checked by the operator."""
-    return as_rule(op, rule, 3).value
+    return as_rule(op, rule, 3, cosine=cosine).value
 
 
 def _optional_int(op: str, name: str, value: Any) -> int | None:
@@ -149,11 +150,13 @@ def knn(
         ptr_x: Where clouds begin in `x` [B + 1], from 0 to N, int64 or int32, instead of `batch_x`.
         ptr_y: Where clouds begin in `y` [B + 1], from 0 to M, likewise; both or none.
         batch_size: Number of clouds, if known: cloud numbers must be below it.
-        rule: Rounding of squared distances: 'separate', 'fma_xyz' or (D = 3) 'fma_yxz'.
+        rule: Rounding of squared distances: 'separate', 'fma_xyz' or (D = 3) 'fma_yxz'; 'cosine'
+            for the distance `1 - q.r / (|q| |r|)` instead.
 
     Returns:
         Edges [2, E], int64: row 0 the index into `y`, ascending; row 1 the index into `x`, per
-        query by squared distance, then index. Points that are not finite have no edges.
+        query by squared (or cosine) distance, then index. Points that are not finite have no
+            edges, nor have zero vectors for the cosine.
 
     Raises:
         TypeError, ValueError: as `mps_pointops.knn`; also if a batch vector is not sorted or a
@@ -173,7 +176,7 @@ def knn(
         ptr_y,
         as_int(op, "k", k),
         _optional_int(op, "batch_size", batch_size),
-        _rule_number(op, rule),
+        _rule_number(op, rule, cosine=True),
     )
 
 
