@@ -22,10 +22,11 @@ from mps_pointops._checks import as_float, as_int, check_same_device, fail_type,
 from mps_pointops._flat_fps import flat_fps
 from mps_pointops._flat_search import flat_knn, flat_radius
 from mps_pointops._rules import as_rule, as_ties
+from mps_pointops.ops.graclus_cluster import graclus_cluster
 from mps_pointops.ops.grid_cluster import grid_cluster
 from mps_pointops.ops.nearest import nearest
 
-__all__ = ["fps", "grid_cluster", "knn", "nearest", "radius"]
+__all__ = ["fps", "graclus_cluster", "grid_cluster", "knn", "nearest", "radius"]
 
 
 def _check_tensors(op: str, needed: dict[str, Any], optional: dict[str, Any]) -> None:
