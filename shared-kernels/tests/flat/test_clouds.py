@@ -173,8 +173,11 @@ def test_operators_check_numbers(device):
         OPS.flat_fps(x, None, None, None, False, None, 0, 2)
 
 
-def test_radii(device):
-    x = torch.tensor([[0.0], [1.0], [3.0], [torch.nan], [torch.inf]], device=device)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_radii(device, dtype):
+    if device == "mps" and dtype is torch.float64:
+        pytest.skip("there is no float64 on MPS")
+    x = torch.tensor([[0.0], [1.0], [3.0], [torch.nan], [torch.inf]], device=device, dtype=dtype)
 
     def found(r, cap=None):
         got = OPS.flat_radius(x, x[:1], None, None, None, None, r, cap, None, False, 1)
