@@ -30,8 +30,9 @@ def nearest(
 
     Args:
         x: Queries [N, D], any D >= 1, on cpu or mps; other ranks are taken as (N, -1), a vector
-            has D = 1. float32, float16, bfloat16 (widened to float32) or integers, which are
-            shifted by their smallest coordinates, exactly, and then become float32.
+            has D = 1. float32, float16, bfloat16 (widened to float32), float64 (CPU only, searched
+            in float64, whatever `rule` says) or integers, which are shifted by their smallest
+            coordinates, exactly, and then become float32.
         y: Points [M, D], likewise, same device. M >= 1 unless N = 0.
         batch_x: Cloud of every row of `x` [N], sorted, int64 or int32; None: all in cloud 0.
         batch_y: Cloud of every row of `y` [M], likewise. Both have the same cloud numbers.
@@ -51,6 +52,8 @@ def nearest(
     for name, value in (("x", x), ("y", y), ("batch_x", batch_x), ("batch_y", batch_y)):
         if not isinstance(value, Tensor) and (value is not None or name in "xy"):
             fail_type(_OP, name, "a torch.Tensor", type(value).__name__)
+        if isinstance(value, Tensor) and value.layout != torch.strided:
+            fail_type(_OP, name, "a dense (strided) tensor", str(value.layout))
     number = as_rule(_OP, rule, 3).value
     return flat_nearest(x, y, batch_x, batch_y, None, None, number)  # type: ignore[no-any-return]
 
