@@ -77,55 +77,6 @@ static inline bool takes_part(device const float* p, uint dim) {
     for (uint d = 0; d < dim; ++d) largest = max(largest, bits[d] & 0x7fffffffu);
     return largest >= MIN_ROOT && largest < INFINITE;
 }
-
-static inline float norm(device const float* p, uint dim) {
-    float squared = 0.0f;
-    for (uint d = 0; d < dim; ++d) squared = fma(p[d], p[d], squared);
-    // a root of infinity is not left to fast math
-    return as_type<uint>(squared) >= INFINITE ? squared : precise::sqrt(squared);
-}
-
-// Float32 number nearest to a / b, for 2^23 <= a, b < 2^24, from a quotient that is about right.
-//
-// `/` may miss by 2.5 units in the last place in fast math; integers make that good. With
-// s = 24 if a < b, else 23, the wanted digits are whole = floor(a * 2^s / b), 2^23 <= whole < 2^24.
-// `rest` = a * 2^s - whole * b is known modulo 2^32; it is exact as long as its size is below 2^31,
-// and a `whole` that misses by n makes it at most (n + 1) * 2^24: n may be up to 126. The loops then
-// bring it to 0 <= rest < b. No quotient lies midway between two floats: 2 * rest = b is to say
-// a * 2^(s+1) = (2 * whole + 1) * b, where the odd factor leaves 2^24 as a divisor of b < 2^24.
-static inline float round_quotient(uint a, uint b, float about) {
-    const uint shift = a < b ? 24u : 23u;
-    uint whole = uint(about * float(1u << shift));
-    int rest = as_type<int>((a << shift) - whole * b);
-    while (rest < 0) {
-        whole -= 1;
-        rest += int(b);
-    }
-    while (rest >= int(b)) {
-        whole += 1;
-        rest -= int(b);
-    }
-    if (2u * uint(rest) > b) whole += 1;
-    return float(whole) * (1.0f / float(1u << shift));
-}
-
-// 1 - a.b / (|a| |b|); +inf where the dot product overflows, 1 where only a norm does.
-static inline float cosine_distance(device const float* a, device const float* b, uint dim, float norm_b) {
-    float dot_product = 0.0f;
-    for (uint d = 0; d < dim; ++d) dot_product = fma(a[d], b[d], dot_product);
-    const uint bits = as_type<uint>(dot_product);
-    const uint size = bits & 0x7fffffffu;
-    const uint norms = as_type<uint>(norm(a, dim) * norm_b);
-    if (size >= INFINITE) return as_type<float>(INFINITE);
-    // where the exponents differ so much, 1 less the quotient is 1
-    if (size < 0x00800000u || norms >= INFINITE || (size >> 23) + 40u < (norms >> 23)) return 1.0f;
-    // significands as integers, and the power of two between them
-    const uint over = (size & 0x7fffffu) | 0x800000u;
-    const uint under = (norms & 0x7fffffu) | 0x800000u;
-    const float power = as_type<float>((127u + (size >> 23) - (norms >> 23)) << 23);
-    const float quotient = round_quotient(over, under, float(over) / float(under)) * power;
-    return 1.0f - ((bits & 0x80000000u) != 0 ? -quotient : quotient);
-}
 #else
 constant uint FARTHEST = INFINITE;
 

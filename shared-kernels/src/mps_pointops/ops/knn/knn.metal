@@ -11,10 +11,10 @@
 
 #define QUERIES_PER_GROUP 8
 
-// Key of a pair, NOTHING if a point takes no part; `norm_b` belongs to the cosine.
-static inline uint pair_key(device const float* a, device const float* b, uint dim, float norm_b) {
+// Key of a pair, NOTHING if `a` takes no part; `norm_b` belongs to the cosine.
+static inline uint pair_key(device const float* a, device const float* b, uint dim, uint norm_b) {
 #if RULE == COSINE
-    return takes_part(a, dim) ? distance_as_key(cosine_distance(a, b, dim, norm_b)) : NOTHING;
+    return takes_part(a, dim) ? cosine_key(a, b, dim, norm_b) : NOTHING;
 #else
     uint key = distance_key(a, b, dim, 1.0f);
     // too far for a float is a distance, a point that is not finite is none
@@ -75,9 +75,9 @@ kernel void knn(
     bool any_taken = false;
     bool exhausted = !takes_part(centre, dim);
 #if RULE == COSINE
-    const float centre_norm = norm(centre, dim);
+    const uint centre_norm = norm_bits(centre, dim);
 #else
-    const float centre_norm = 0.0f;
+    const uint centre_norm = 0;
 #endif
     if (place > 0) {
         long previous = row_index[place - 1];

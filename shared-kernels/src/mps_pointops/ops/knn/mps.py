@@ -10,7 +10,14 @@ from mps_pointops._rules import Rule
 
 # places a simdgroup keeps in registers, in 32s; a larger k takes several passes
 ROWS = (1, 2, 4, 8, 16)
-SOURCE = Source(__package__, "knn", {"RULE": (0, 1, 2, 3), "DIM": (3, 0), "ROWS": ROWS}, "simd32")
+SOURCE = Source(
+    __package__,
+    "knn",
+    {"RULE": (0, 1, 2, 3), "DIM": (3, 0), "ROWS": ROWS},
+    "division",
+    "cosine",
+    "simd32",
+)
 
 
 def knn_mps(
