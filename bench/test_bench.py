@@ -18,6 +18,8 @@ OPS = (
     "inverse_index",
     "grid_cluster",
     "nearest",
+    "random_walk",
+    "neighbor_sampler",
 )
 
 

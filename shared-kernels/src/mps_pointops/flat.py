@@ -25,8 +25,19 @@ from mps_pointops._rules import as_rule, as_ties
 from mps_pointops.ops.graclus_cluster import graclus_cluster
 from mps_pointops.ops.grid_cluster import grid_cluster
 from mps_pointops.ops.nearest import nearest
+from mps_pointops.ops.neighbor_sampler import neighbor_sampler
+from mps_pointops.ops.random_walk import random_walk
 
-__all__ = ["fps", "graclus_cluster", "grid_cluster", "knn", "nearest", "radius"]
+__all__ = [
+    "fps",
+    "graclus_cluster",
+    "grid_cluster",
+    "knn",
+    "nearest",
+    "neighbor_sampler",
+    "radius",
+    "random_walk",
+]
 
 
 def _check_tensors(op: str, needed: dict[str, Any], optional: dict[str, Any]) -> None:
