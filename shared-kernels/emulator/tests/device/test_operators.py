@@ -90,3 +90,15 @@ def test_choice_of_the_table(
     if value is not None:
         monkeypatch.setenv("MPS_EMULATOR_OPERATORS", value)
     assert _operators.table_version() == expected
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:FutureWarning")
+def test_indexing_in_torchscript():
+    """Its list of indices has another type than that of eager calls."""
+
+    def pick(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return x[index, 1:] - x[None, index, 1:][0]
+
+    x = torch.rand(5, 3, device="mps")
+    index = torch.tensor([3, 1], device="mps")
+    assert torch.jit.script(pick)(x, index).tolist() == [[0.0, 0.0]] * 2

@@ -60,9 +60,12 @@ void each_tensor(const torch::jit::Stack& stack, size_t begin, See see) {
       for (const at::Tensor& tensor : value.toTensorVector()) {
         if (tensor.defined()) see(tensor, i - begin, false);
       }
-    } else if (value.isOptionalTensorList()) {
-      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-        if (tensor.has_value() && tensor->defined()) see(*tensor, i - begin, true);
+    } else if (value.isList()) {
+      // optional tensors; isOptionalTensorList() does not know the lists that TorchScript makes
+      for (const c10::IValue& element : value.toListRef()) {
+        if (element.isTensor() && element.toTensor().defined()) {
+          see(element.toTensor(), i - begin, true);
+        }
       }
     }
   }
@@ -190,13 +193,16 @@ bool arguments_to_cpu(const c10::OperatorHandle& op, torch::jit::Stack& stack, s
         tensors.push_back(aliases.to_cpu(tensor));
       }
       value = c10::IValue(std::move(tensors));
-    } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> tensors;
-      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-        tensors.push_back(tensor.has_value() ? std::optional(aliases.to_cpu(*tensor))
-                                             : std::nullopt);
+    } else if (value.isList()) {
+      const auto elements = value.toList();
+      auto moved = c10::impl::GenericList(elements.elementType());
+      bool any = false;
+      for (const c10::IValue& element : value.toListRef()) {
+        any = any || element.isTensor();
+        moved.push_back(element.isTensor() ? c10::IValue(aliases.to_cpu(element.toTensor()))
+                                           : element);
       }
-      value = c10::IValue(std::move(tensors));
+      if (any) value = c10::IValue(std::move(moved));
     } else if (value.isDevice() && value.toDevice().is_mps()) {
       on_mps = true;
       value = c10::IValue(c10::Device(c10::kCPU));
