@@ -141,6 +141,13 @@ def test_math_modes(monkeypatch, fast, version):
         _check("mps", rowptr, col, torch.arange(40) % 30, 6, p, q)
 
 
+@pytest.mark.parametrize("q", [float("inf"), 1e6])
+def test_rows_of_least_weight(device, q):
+    """No edge back, none near: all are rejected, and with an infinite q their sum is small."""
+    rowptr, col = _from_pairs([(0, 1), *((1, i) for i in range(2, 6))], 6)
+    _check(device, rowptr, col, torch.zeros(100, dtype=torch.int64), 2, 1, q)
+
+
 def test_exact_choice_is_reached_and_cut(monkeypatch):
     """The choice after the last rejection, in blocks of one row, and how often it is needed."""
     seen = []
