@@ -1,4 +1,5 @@
 """Farthest point sampling."""
+# ruff: noqa: D103, F811  # overloads; TorchScript reads comments on the lines of a function
 
 import torch
 from torch import Tensor
@@ -6,7 +7,7 @@ from torch import Tensor
 
 # TorchScript picks one of these by the types of the arguments.
 @torch.jit._overload
-def fps(  # noqa: D103
+def fps(
     src: Tensor,
     batch: Tensor | None = None,
     ratio: float | None = None,
@@ -17,7 +18,7 @@ def fps(  # noqa: D103
 
 
 @torch.jit._overload  # type: ignore[no-redef]
-def fps(  # noqa: D103, F811
+def fps(
     src: Tensor,
     batch: Tensor | None = None,
     ratio: Tensor | None = None,
@@ -28,7 +29,7 @@ def fps(  # noqa: D103, F811
 
 
 @torch.jit._overload  # type: ignore[no-redef]
-def fps(  # noqa: D103, F811
+def fps(
     src: Tensor,
     batch: Tensor | None = None,
     ratio: float | None = None,
@@ -39,7 +40,7 @@ def fps(  # noqa: D103, F811
 
 
 @torch.jit._overload  # type: ignore[no-redef]
-def fps(  # noqa: D103, F811
+def fps(
     src: Tensor,
     batch: Tensor | None = None,
     ratio: Tensor | None = None,
@@ -49,7 +50,7 @@ def fps(  # noqa: D103, F811
 ) -> Tensor: ...
 
 
-def fps(  # type: ignore[no-redef] # noqa: F811
+def fps(  # type: ignore[no-redef]
     src: Tensor,
     batch: Tensor | None = None,
     ratio: float | Tensor | None = None,
