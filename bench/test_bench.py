@@ -17,6 +17,7 @@ OPS = (
     "interpolate",
     "inverse_index",
     "grid_cluster",
+    "graclus_cluster",
     "nearest",
     "random_walk",
     "neighbor_sampler",
