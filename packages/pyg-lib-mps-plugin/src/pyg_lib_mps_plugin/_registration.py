@@ -37,6 +37,14 @@ _DIFFERENTIABLE = {
     ),
 }
 
+# Operators of torch that PyG calls, and that most releases lack on MPS: pointers of batch vectors
+# and reductions by pointers.
+_OF_TORCH = (
+    ("_convert_indices_from_coo_to_csr", "indices", "convert_indices_from_coo_to_csr"),
+    ("segment_reduce", "segment_reduce", "segment_reduce"),
+    ("_segment_reduce_backward", "segment_reduce", "segment_reduce_backward"),
+)
+
 _libraries: list[Any] = []  # registrations live as long as these
 _names: list[str] = []
 
@@ -80,10 +88,11 @@ def register() -> None:
                 if table is _DIFFERENTIABLE:
                     pyg.impl(name, torch.library.fallthrough_kernel, "AutogradMPS")
                 _names.append(f"pyg::{name}")
-    # What PyG makes of batch vectors. Releases of torch that have it keep theirs.
-    name = "_convert_indices_from_coo_to_csr"
-    if not _has_kernel(f"aten::{name}", "MPS") and not _has_kernel(f"aten::{name}.out", "MPS"):
-        _library("aten").impl(name, _lazy("indices", "convert_indices_from_coo_to_csr"), "MPS")
+    aten = _library("aten")
+    for name, module, function in _OF_TORCH:
+        if any(_has_kernel(f"aten::{name}{form}", "MPS") for form in ("", ".out")):
+            continue  # a torch with a kernel of its own
+        aten.impl(name, _lazy(module, function), "MPS")
         _names.append(f"aten::{name}")
 
 
