@@ -69,7 +69,7 @@ static inline void advance_node(Graph graph, uint node, uint lane) {
         bool leads_on = at < end && is_free(graph, graph.neighbor[min(at, end - 1)]);
         found = simd_min(leads_on ? at : NOTHING);
     }
-    simdgroup_barrier(mem_flags::mem_device);  // all lanes have read the pointer
+    // lanes that went on have met since they read the pointer; if none did, it stays
     if (lane == 0) {
         graph.pointer[node] = min(found, end);
         graph.candidate[node] = found == NOTHING ? NOTHING : graph.slots[found] >> 1;
@@ -90,11 +90,11 @@ static inline bool match_node(Graph graph, uint node, thread uint& low, thread u
     return true;
 }
 
-// Whether an entry of a node just matched leads to a node that has to look again. Of several equal
-// edges one alone is the candidate, so a node is told once.
+// Whether an entry of a node just matched, behind that of its match, leads to a node that has to
+// look again. The candidate of a matched node is the edge of its match, so such a node is free; of
+// several equal edges one alone is the candidate, so it is told once.
 static inline bool must_look(Graph graph, uint at) {
-    uint other = graph.neighbor[at];
-    return graph.candidate[other] == graph.slots[at] >> 1 && is_free(graph, other);
+    return graph.candidate[graph.neighbor[at]] == graph.slots[at] >> 1;
 }
 
 #define GRAPH \
@@ -161,7 +161,7 @@ kernel void spread(
     for (uint n = i / 32; n < size; n += threads / 32) {
         uint node = fresh[n];
         uint end = first[node + 1];
-        for (uint at = pointer[node] + lane; at < end; at += 32) {
+        for (uint at = pointer[node] + 1 + lane; at < end; at += 32) {
             if (!must_look(graph, at)) continue;
             frontier[atomic_fetch_add_explicit(&counts[next], 1u, memory_order_relaxed)] = neighbor[at];
         }
@@ -223,7 +223,7 @@ kernel void finish(
                 for (uint n = simdgroup; n < matched; n += workers) {
                     uint node = fresh[n];
                     uint end = first[node + 1];
-                    for (uint at = pointer[node] + lane; at < end; at += 32) {
+                    for (uint at = pointer[node] + 1 + lane; at < end; at += 32) {
                         if (!must_look(graph, at)) continue;
                         uint place = atomic_fetch_add_explicit(&frontier_size, 1u, memory_order_relaxed);
                         frontier[place] = neighbor[at];
