@@ -11,7 +11,7 @@ PAGES = sorted(PACKAGES.glob("*/README.md"))
 
 def test_every_page_is_found():
     names = {page.parent.name for page in PAGES}
-    assert {"pointnet2-ops-mps", "knn-cuda-mps"} <= names
+    assert {"pointnet2-ops-mps", "knn-cuda-mps", "torch-cluster-mps"} <= names
     assert names == {path.parent.name for path in PACKAGES.glob("*/pyproject.toml")}
     index = (PACKAGES / "README.md").read_text()
     assert all(f"({name}/README.md)" in index for name in names)

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WHEELS = {"pointnet2-ops-mps": "pointnet2_ops", "knn-cuda-mps": "knn_cuda"}
+WHEELS = {
+    "pointnet2-ops-mps": "pointnet2_ops",
+    "knn-cuda-mps": "knn_cuda",
+    "torch-cluster-mps": "torch_cluster",
+}
 
 
 @pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not on the path")
