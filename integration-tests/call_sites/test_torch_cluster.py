@@ -165,7 +165,12 @@ class Down(nn.Module):
         )
         message = self.lin(pos[col] - pos[idx][row])
         out = message.new_full((len(idx), 8), -100.0)
-        return out.scatter_reduce(0, row[:, None].expand_as(message), message, "amax"), pos[idx], batch[idx], (row, col)
+        return (
+            out.scatter_reduce(0, row[:, None].expand_as(message), message, "amax"),
+            pos[idx],
+            batch[idx],
+            (row, col),
+        )
 
 
 def test_torch_points3d_down(device, atoms):
