@@ -9,25 +9,23 @@ from torch import Tensor
 
 from mps_pointops._checks import as_int
 from mps_pointops._flat_points import check_rule, coordinates
-from mps_pointops._ragged import Segments, available, edges, segments
+from mps_pointops._ragged import available, edges, segments
 from mps_pointops._registry import register
 from mps_pointops._rules import Rule
 from mps_pointops.ops.knn.knn import knn_search
 
-# More slots than this are counted first, at the price of a second read-back: most of them are empty
-# where the clouds are smaller than k.
+# Results with more slots than this are counted first where that is free, on the CPU, or where most
+# slots may be empty: k is large and clouds are small. On MPS that is a second read-back.
 _SLOTS_UNCOUNTED = 2**24
+_USUAL_K = 128
 
 
-def _others(x: Tensor, where: Segments, places: int, rule: int) -> tuple[Tensor, Tensor]:
-    """The first `places` neighbours of every point without itself, and their number [N]."""
-    _, index = knn_search(x, x, where.first, where.last, 1, places, False, rule)
-    row = torch.arange(index.shape[0], device=index.device).unsqueeze(1)
-    after = (index == row).cumsum(1) > 0
-    # from its own place on, the list moves up by one
-    following = torch.cat((index[:, 1:], torch.full_like(row, -1)), dim=1)
-    others = torch.where(after, following, index)
-    return others, (others >= 0).sum(dim=1)
+def _own_place(index: Tensor) -> Tensor:
+    """Where every point stands among its own neighbours [N]; K if it does not."""
+    size, places = index.shape
+    row = torch.arange(size, device=index.device).unsqueeze(1)
+    place = torch.arange(places, dtype=torch.int32, device=index.device)
+    return torch.where(index == row, place, places).amin(dim=1)
 
 
 def _knn_graph(
@@ -43,13 +41,18 @@ def _knn_graph(
     if k == 0 or size == 0:
         where.facts.fetch()  # an order that is wrong is told even so
         return x.new_empty((2, 0), dtype=torch.int64)
-    if size * places > _SLOTS_UNCOUNTED:
+    countable = points.device.type == "cpu" or k > _USUAL_K
+    if countable and size * places > _SLOTS_UNCOUNTED:
         counts = available(points, points, where, rule).clamp(max=places)
-        (most,) = where.facts.fetch(counts.max())
-        places = min(places, most)
-    others, counts = _others(points, where, places, rule)
+        (places,) = where.facts.fetch(counts.max())
+    _, index = knn_search(points, points, where.first, where.last, 1, places, False, rule)
+    found = (index >= 0).sum(dim=1)
+    if places == 0:  # no point takes part
+        return edges(index, found, 0)
+    own = _own_place(index)
+    counts = found - (own < places).to(torch.int64)
     (total,) = where.facts.fetch(counts.sum())
-    return edges(others, counts, total)
+    return edges(index, counts, total, own)
 
 
 def _fake(x: Tensor, *arguments: Any) -> Tensor:

@@ -231,8 +231,11 @@ def available(x: Tensor, y: Tensor, where: Segments, rule: int = 0) -> Tensor:
     return torch.where(takes_part(y, Rule(rule)), (before[last] - before[first]).clamp(min=0), 0)
 
 
-def edges(index: Tensor, counts: Tensor, total: int) -> Tensor:
-    """Padded neighbours [M, K] as edges [2, total]; `counts` [M] of each row come first in it."""
+def edges(index: Tensor, counts: Tensor, total: int, left_out: Tensor | None = None) -> Tensor:
+    """Padded neighbours [M, K] as edges [2, total]; `counts` [M] of each row come first in it.
+
+    `left_out`: a place [M] in each row that is passed over; the row is then as if one shorter.
+    """
     rows, places = index.shape
     if total == rows * places:
         row = torch.arange(rows, device=index.device).unsqueeze(1).expand(rows, places)
@@ -241,4 +244,6 @@ def edges(index: Tensor, counts: Tensor, total: int) -> Tensor:
     ends = counts.cumsum(0)
     row = torch.searchsorted(ends, number, right=True)
     slot = number - (ends - counts)[row]
+    if left_out is not None:
+        slot = slot + (slot >= left_out[row]).to(torch.int64)
     return torch.stack((row, index.reshape(-1)[row * places + slot]))

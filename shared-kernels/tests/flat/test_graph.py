@@ -47,13 +47,26 @@ def test_equal_points_keep_k_plus_one(device):
 def test_counted_first(device, monkeypatch):
     x, batch = cloud("duplicates", 63).to(device), BATCHES["gaps"].to(device)
     monkeypatch.setattr(_flat_graph, "_SLOTS_UNCOUNTED", 0)
+    monkeypatch.setattr(_flat_graph, "_USUAL_K", 49)
     assert_same_bits(
         torch.ops.mps_pointops.flat_knn_graph(x, batch, 50, None, 1), _wanted(x, 50, batch)
     )
 
 
+def test_no_finite_point(device, monkeypatch):
+    x = torch.full((5, 3), torch.nan, device=device)
+    for _ in range(2):
+        got = torch.ops.mps_pointops.flat_knn_graph(x, None, 2, None, 1)
+        assert got.shape == (2, 0)
+        monkeypatch.setattr(_flat_graph, "_SLOTS_UNCOUNTED", 0)
+        monkeypatch.setattr(_flat_graph, "_USUAL_K", 1)
+
+
 @pytest.mark.skipif(not mps_emulator.is_installed(), reason="a device counts no reads")
-def test_one_read():
+@pytest.mark.parametrize("slots", [0, 2**24])
+def test_one_read(monkeypatch, slots):
+    """However large the result is: the usual k is not counted first."""
+    monkeypatch.setattr(_flat_graph, "_SLOTS_UNCOUNTED", slots)
     x, batch = cloud("random", 63).to("mps"), BATCHES["gaps"].to("mps")
     torch.ops.mps_pointops.flat_knn_graph(x, batch, 5, None, 1)
     with mps_emulator.count_readbacks() as reads:
