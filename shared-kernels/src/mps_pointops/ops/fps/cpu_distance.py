@@ -6,6 +6,7 @@ passes over arrays that stay in the cache, so the passes are what this file save
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -116,24 +117,67 @@ class Workspace:
         self._wide[where] = np.where((error != 0) & np.isfinite(total), moved, total)
 
 
+class Nearest:
+    """Minimum distances [B, N] of points [D, B, N] to centres [D, B]; contiguous arrays."""
+
+    def __init__(self, distance: Distance, points: Array, nearest: Array) -> None:
+        self.distance, self.points, self.nearest = distance, points, nearest
+        self.flat = points.reshape(len(points), -1)
+        plain = distance.plain() if distance.filtered else distance
+        self.work = Workspace(plain, nearest.shape)
+
+    def cut(self, rows: int) -> None:
+        """Leave out all but the first rows."""
+        self.points, self.nearest = self.points[:, :rows], self.nearest[:rows]
+        self.work = self.work.cut(rows)
+
+    def lower(self, centres: Array, lost: Array) -> None:
+        """The minimum with the distances to centres; rows in `lost` stay as they are."""
+        nearest = self.nearest
+        d2 = self.work.between(self.points, centres[:, :, None])
+        if len(lost):
+            d2[lost] = np.inf
+        if not self.distance.filtered:
+            np.minimum(nearest, d2, out=nearest)
+            return
+        # the fused distance only of points that it may bring nearer: few, after some picks
+        np.multiply(d2, self.distance.slack, out=d2)
+        where = np.flatnonzero(d2 < nearest)
+        if len(where) == 0:
+            return
+        work = Workspace(self.distance, where.shape)
+        near = centres.take(where // nearest.shape[1], axis=1)
+        exact = work.between(self.flat.take(where, axis=1), near)
+        flat = nearest.reshape(-1)  # a view: the rows left are the first ones
+        flat[where] = np.minimum(flat.take(where), exact)
+
+
 class Distance:
     """A rule for points [N, D] (NumPy, finite) and starts [B, D] that are finite."""
 
     def __init__(self, rule: Rule, points: Array, starts: Array) -> None:
         self.rule, self.dtype, self.dim = rule, points.dtype, points.shape[1]
         self.fused = rule is not Rule.SEPARATE and points.dtype == np.float32
-        self.dusty = self.exact = False
+        self.dusty = self.exact = self.filtered = False
         if points.dtype == np.float32:
             sizes = [np.abs(points), np.abs(starts)]
+            largest = max((float(s.max()) for s in sizes if s.size), default=0.0)
             self.dusty = any(bool(((s < _GRAINY) & (s != 0)).any()) for s in sizes)
-            self.exact = self.fused and not self.dusty and self._is_exact(points, starts, sizes)
+            # nothing is flushed and nothing overflows: all rules agree but for the slack
+            self.filtered = self.fused and not self.dusty and largest < 2.0**60
+            self.exact = self.filtered and self._is_exact(points, starts, largest)
         # how far a bound of another rounding may lie above a distance, relatively
         self.slack = points.dtype.type(1 - (2 * self.dim + 4) * 2.0**-24 if self.fused else 1)
 
-    def _is_exact(self, points: Array, starts: Array, sizes: list[Array]) -> bool:
+    def plain(self) -> Distance:
+        """The same with every step rounded."""
+        other = copy(self)
+        other.rule, other.fused, other.filtered = Rule.SEPARATE, False, False
+        return other
+
+    def _is_exact(self, points: Array, starts: Array, largest: float) -> bool:
         """Multiples of a 2**-24th of the largest: sums of their squares are exact in float64."""
-        largest = max((float(s.max()) for s in sizes if s.size), default=0.0)
-        if not 2.0**-60 < largest < 2.0**60 or self.dim > 6:
+        if largest < 2.0**-60 or self.dim > 6:
             return False
         grains = np.float32(2.0 ** (24 - int(np.frexp(largest)[1])))
         for values in (points, starts):

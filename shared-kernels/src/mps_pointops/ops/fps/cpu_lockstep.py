@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mps_pointops.ops.fps.cpu_distance import Array, Distance, Workspace
+from mps_pointops.ops.fps.cpu_distance import Array, Distance, Nearest
 
 _BLOCK = 2**15  # points of clouds that are sampled together: what stays in the cache
 
@@ -74,20 +74,15 @@ def _sample(
     centres = np.where(finite[members, None], starts[members], points.dtype.type(0)).T.copy()
     lost = np.flatnonzero(~finite[members])
     offsets = np.arange(rows) * width
-    flat = columns.reshape(len(columns), -1)
-    work = Workspace(distance, (rows, width))
+    state = Nearest(distance, columns, nearest)
     for step in range(len(out)):
-        active = int(np.count_nonzero(counts > step)) if counts[rows - 1] <= step else rows
-        if active < rows:  # clouds at the end have their picks
-            rows = active
-            columns, nearest, centres = columns[:, :rows], nearest[:rows], centres[:, :rows]
-            work = work.cut(rows)
-        d2 = work.between(columns, centres[:, :, None])
-        if step == 0 and len(lost):
-            d2[lost] = np.inf
-        np.minimum(nearest, d2, out=nearest)
-        best = nearest.argmax(axis=1)  # the first of equal ones
+        if counts[rows - 1] <= step:  # clouds at the end have their picks
+            rows = int(np.count_nonzero(counts > step))
+            state.cut(rows)
+            centres = centres[:, :rows]
+        state.lower(centres, lost if step == 0 else lost[:0])
+        best = state.nearest.argmax(axis=1)  # the first of equal ones
         out[step, :rows] = best
-        centres = flat.take(best + offsets[:rows], axis=1)
+        centres = state.flat.take(best + offsets[:rows], axis=1)
     result: Array = out.T
     return result
