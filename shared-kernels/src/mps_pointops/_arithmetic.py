@@ -115,12 +115,17 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return acc
 
 
-def cosine_distance(a: Tensor, b: Tensor) -> Tensor:
+def norm(points: Tensor) -> Tensor:
+    """Length of points (..., D)."""
+    return square_root(dot(points, points))
+
+
+def cosine_distance(a: Tensor, b: Tensor, norm_a: Tensor, norm_b: Tensor) -> Tensor:
     """`1 - a.b / (|a| |b|)` of points (..., D) that take part, broadcast; each step rounded once.
 
     Infinite where the dot product overflows.
     """
-    norms = square_root(dot(a, a)) * square_root(dot(b, b))
+    norms = norm_a * norm_b
     product = dot(a, b)
     # rounding a float64 quotient of two floats is rounding the quotient
     quotient = (product.to(torch.float64) / norms.to(torch.float64)).to(product.dtype)
@@ -129,7 +134,9 @@ def cosine_distance(a: Tensor, b: Tensor) -> Tensor:
 
 def pair_distance(a: Tensor, b: Tensor, rule: Rule) -> Tensor:
     """What neighbours are ordered by."""
-    return cosine_distance(a, b) if rule is Rule.COSINE else squared_distance(a, b, rule)
+    if rule is Rule.COSINE:
+        return cosine_distance(a, b, norm(a), norm(b))
+    return squared_distance(a, b, rule)
 
 
 def takes_part(points: Tensor, rule: Rule) -> Tensor:

@@ -7,7 +7,7 @@ import mps_emulator
 import mps_pointops
 import mps_pointops.ops.knn.mps as kernels
 from mps_pointops import flat
-from mps_pointops._arithmetic import cosine_distance, distance_bits, takes_part
+from mps_pointops._arithmetic import distance_bits, pair_distance, takes_part
 from mps_pointops._rules import Rule
 from mps_pointops.ops.knn.cpu import knn_cpu
 from mps_pointops.ops.knn.reference import knn_reference
@@ -96,7 +96,8 @@ def test_sizes(device, name, size):
 @pytest.mark.parametrize("name", VECTORS)
 def test_vectors(device, name, dim):
     ref = _vectors(name, 150, dim)
-    _check(device, _queries(name, ref), ref, 150)
+    for k in (7, 60, 150):
+        _check(device, _queries(name, ref), ref, k)
 
 
 @pytest.mark.parametrize("k", [0, 1, 31, 32, 33, 257, 512, 513, 1100])
@@ -217,5 +218,5 @@ def test_math_modes(name):
 def test_cosine_distance_is_rounded_step_by_step():
     a, b = cloud("random", 400, 3), cloud("random", 400, 3, seed=1)
     b[:200] = a[:200] + b[:200] * 1e-3
-    got = cosine_distance(a, b).tolist()
+    got = pair_distance(a, b, Rule.COSINE).tolist()
     assert got == [oracles.cosine_distance(p, q) for p, q in zip(a.numpy(), b.numpy(), strict=True)]

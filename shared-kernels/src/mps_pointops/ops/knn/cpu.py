@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from mps_pointops._arithmetic import (
     bits_distance,
+    cosine_distance,
     distance_bits,
-    pair_distance,
+    norm,
     square_root,
+    squared_distance,
     takes_part,
 )
 from mps_pointops._rules import Rule
@@ -41,19 +45,47 @@ def knn_cpu(
     if rows == 0 or k == 0 or ref.shape[0] == 0:
         return distance, index
     search = _nearest_in_double if query.dtype == torch.float64 else _nearest
+    queries, refs = _Points.of(query, chosen), _Points.of(ref, chosen)
     for begin, end, low, high in row_ranges(rows, ref.shape[0], first, last, clouds):
-        points = ref[low:high]
+        points = refs[low:high]
         count = min(k, high - low)
         step = max(1, _PAIRS // (high - low))
         for row in range(begin, end, step):
             here = slice(row, min(row + step, end))
-            d, number = search(query[here], points, count, chosen)
+            d, number = search(queries[here], points, count, chosen)
             distance[here, :count] = d
             index[here, :count] = number if first is None else number + low * (number >= 0)
     return (square_root(distance) if euclidean and chosen is not Rule.COSINE else distance), index
 
 
-def _nearest(query: Tensor, points: Tensor, count: int, rule: Rule) -> tuple[Tensor, Tensor]:
+@dataclass
+class _Points:
+    """Points [N, D] with what is worked out once for all pairs; `norm` for the cosine only."""
+
+    xyz: Tensor
+    takes_part: Tensor
+    norm: Tensor | None
+
+    @classmethod
+    def of(cls, points: Tensor, rule: Rule) -> _Points:
+        return cls(points, takes_part(points, rule), norm(points) if rule is Rule.COSINE else None)
+
+    def __getitem__(self, rows: slice | Tensor) -> _Points:
+        lengths = None if self.norm is None else self.norm[rows]
+        return _Points(self.xyz[rows], self.takes_part[rows], lengths)
+
+    def __len__(self) -> int:
+        return len(self.xyz)
+
+
+def _distance(a: _Points, b: _Points, rule: Rule) -> Tensor:
+    """Distances of points (..., D), broadcast."""
+    if a.norm is None or b.norm is None:
+        return squared_distance(a.xyz, b.xyz, rule)
+    return cosine_distance(a.xyz, b.xyz, a.norm, b.norm)
+
+
+def _nearest(query: _Points, points: _Points, count: int, rule: Rule) -> tuple[Tensor, Tensor]:
     """Distances and indices [M, count] in float32, (inf, -1) where there is no pair."""
     keys = _candidate_keys(query, points, count, rule)
     best = torch.topk(keys, count, dim=1, largest=False, sorted=True).values
@@ -62,21 +94,21 @@ def _nearest(query: Tensor, points: Tensor, count: int, rule: Rule) -> tuple[Ten
     return distance, torch.where(found, best & 0xFFFFFFFF, -1)
 
 
-def _candidate_keys(query: Tensor, points: Tensor, count: int, rule: Rule) -> Tensor:
+def _candidate_keys(query: _Points, points: _Points, count: int, rule: Rule) -> Tensor:
     """Keys that hold the `count` smallest of every row [M, at least count].
 
     A key is one integer a pair, in the order (distance, index); `_NONE` if no pair. A quick sum
     finds the pairs that can be among the smallest; the rule is worked out for those.
     """
-    near = (_near_cosine if rule is Rule.COSINE else _near)(query, points, count)
-    near &= takes_part(query, rule).unsqueeze(1) & takes_part(points, rule)
+    near = (_near_cosine if rule is Rule.COSINE else _near)(query.xyz, points.xyz, count)
+    near &= query.takes_part.unsqueeze(1) & points.takes_part
     row, number = near.nonzero(as_tuple=True)
     bits = torch.empty_like(row)
     # where very many pairs are near, memory must not grow with the dimension
-    step = max(1, _COORDINATES // points.shape[1])
+    step = max(1, _COORDINATES // points.xyz.shape[1])
     for begin in range(0, len(row), step):
         here = slice(begin, begin + step)
-        bits[here] = distance_bits(pair_distance(query[row[here]], points[number[here]], rule))
+        bits[here] = distance_bits(_distance(query[row[here]], points[number[here]], rule))
     counts = near.sum(dim=1)
     slot = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
     keys = bits.new_full((len(query), max(count, int(counts.max()))), _NONE)
@@ -112,17 +144,16 @@ def _near_cosine(query: Tensor, points: Tensor, count: int) -> Tensor:
 
 
 def _nearest_in_double(
-    query: Tensor, points: Tensor, count: int, rule: Rule
+    query: _Points, points: _Points, count: int, rule: Rule
 ) -> tuple[Tensor, Tensor]:
     """As `_nearest`, in float64, where a distance and an index do not fit in one integer."""
-    distance = query.new_full((len(query), count), torch.inf)
-    index = query.new_full((len(query), count), -1, dtype=torch.int64)
-    rows = takes_part(query, rule).nonzero()[:, 0]
-    possible = takes_part(points, rule).nonzero()[:, 0]
+    distance = query.xyz.new_full((len(query), count), torch.inf)
+    index = query.xyz.new_full((len(query), count), -1, dtype=torch.int64)
+    rows, possible = query.takes_part.nonzero()[:, 0], points.takes_part.nonzero()[:, 0]
     count = min(count, len(possible))
     if len(rows) == 0 or count == 0:
         return distance, index
-    d = pair_distance(query[rows].unsqueeze(1), points[possible], rule)
+    d = _distance(query[rows.unsqueeze(1)], points[possible], rule)
     worst = d.topk(count, dim=1, largest=False).values[:, -1:]
     # all that are nearer than the last place, then the first of those as far as it
     nearer, tied = d < worst, d == worst
