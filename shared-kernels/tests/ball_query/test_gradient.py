@@ -5,7 +5,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 from mps_pointops import ball_query
-from pointops_testing import cloud
+from pointops_testing import assert_same_bits, cloud
 
 
 def _by_hand(query, ref, index):
@@ -35,6 +35,27 @@ def test_against_plain_torch(device, dtype):
     for got, wanted in ((query.grad, query64.grad), (ref.grad, ref64.grad)):
         error = (got.cpu().double() - wanted).abs().max() / wanted.abs().max()
         assert error < tolerance
+
+
+def test_sums_are_in_the_order_of_pairs(device):
+    """Bit for bit, whatever the device: many queries pull at few points."""
+    query, ref = cloud("random", 300, seed=1), cloud("random", 24)
+    weight = torch.randn(2, 150, 16, generator=torch.Generator().manual_seed(0))
+    for _ in range(2):
+        q = query.view(2, 150, 3).to(device).requires_grad_()
+        p = ref.view(2, 12, 3).to(device).requires_grad_()
+        d2, index = ball_query(q, p, 2.0, 16)
+        d2.backward(weight.to(device))
+        grad_q, grad_p = torch.zeros(2, 150, 3), torch.zeros(2, 12, 3)
+        hits = (index.cpu() >= 0).nonzero().tolist()
+        assert 0 < len(hits) < index.numel()
+        for b, i, k in hits:
+            j = int(index[b, i, k])
+            pull = 2.0 * weight[b, i, k] * (query.view(2, 150, 3)[b, i] - ref.view(2, 12, 3)[b, j])
+            grad_q[b, i] += pull
+            grad_p[b, j] += -pull
+        assert_same_bits(q.grad, grad_q)
+        assert_same_bits(p.grad, grad_p)
 
 
 def test_gradcheck(device):

@@ -17,6 +17,7 @@ from mps_pointops._registry import register, register_gradient
 from mps_pointops._rules import as_rule
 from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_query_cpu
 from mps_pointops.ops.ball_query.mps import ball_count_mps, ball_query_mps
+from mps_pointops.ops.gather.gather import gather, scatter
 
 _OP = "ball_query"
 
@@ -122,27 +123,32 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 
 
 def _backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-    """d|q - p|^2 = 2 (q - p) . (dq - dp), for the chosen pairs."""
+    """d|q - p|^2 = 2 (q - p) . (dq - dp), for the chosen pairs.
+
+    Sums go through the operators of the room `gather`, whose order is fixed.
+    """
     query, ref, index = ctx.saved_tensors
+    rows, slots = index.shape
+    size, dim = ref.shape
+    if size == 0 or rows == 0 or slots == 0:
+        return torch.zeros_like(query), torch.zeros_like(ref), *[None] * 8
     hit = index >= 0
-    chosen = torch.where(hit, index, 0)
+    row = torch.arange(rows, device=index.device).unsqueeze(1)
+    chosen = index
     if ctx.clouds and ctx.clouds > 1:  # indices count in the cloud
-        cloud = torch.arange(ctx.clouds, device=index.device).unsqueeze(1) * (
-            ref.shape[0] // ctx.clouds
-        )
-        chosen = (chosen.view(ctx.clouds, -1) + cloud).view_as(chosen)
+        chosen = index + row // (rows // ctx.clouds) * (size // ctx.clouds)
+    # a slot without a point adds zero somewhere: spread, so that no sum grows long
+    chosen = torch.where(hit, chosen, row % size)
+    points = gather(ref.t().unsqueeze(0), chosen.view(1, -1)).view(dim, rows, slots)
+    # a padded slot may point at a point, and carry a gradient, that is not finite
+    difference = torch.where(hit, query.t().unsqueeze(2) - points, 0.0)
+    pull = torch.where(hit, 2.0 * grad * difference, 0.0).reshape(1, dim, -1)
     grad_query = grad_ref = None
-    if ref.shape[0] == 0:
-        grad_query, grad_ref = torch.zeros_like(query), torch.zeros_like(ref)
-    else:
-        # a padded slot may point at a point, and carry a gradient, that is not finite
-        difference = torch.where(hit.unsqueeze(2), query.unsqueeze(1) - ref[chosen], 0.0)
-        pull = torch.where(hit.unsqueeze(2), 2.0 * grad.unsqueeze(2) * difference, 0.0)
-        if ctx.needs_input_grad[0]:
-            grad_query = pull.sum(dim=1)
-        if ctx.needs_input_grad[1]:
-            pairs = (chosen.flatten(), -pull.flatten(0, 1))
-            grad_ref = torch.zeros_like(ref).index_add(0, *pairs)
+    if ctx.needs_input_grad[0]:
+        target = row.expand(rows, slots).reshape(1, -1)
+        grad_query = scatter(pull, target, None, rows)[0].t()
+    if ctx.needs_input_grad[1]:
+        grad_ref = scatter(-pull, chosen.view(1, -1), None, size)[0].t()
     return grad_query, grad_ref, *[None] * 8
 
 
