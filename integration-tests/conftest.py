@@ -23,10 +23,11 @@ ROOT = Path(__file__).resolve().parents[1]
 HERE = ("numpy", "torch")  # taken from the running environment
 
 
-def _command(*words: str | Path) -> str:
+def _command(*words: str | Path, hint: str = "") -> str:
     run = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if run.returncode:
-        pytest.fail(f"{' '.join(map(str, words))}\n{run.stdout}{run.stderr}", pytrace=False)
+        command = " ".join(map(str, words))
+        pytest.fail(f"{hint}{command}\n{run.stdout}{run.stderr}", pytrace=False)
     return run.stdout
 
 
@@ -57,7 +58,8 @@ def _install(package: str, group: str) -> Path:
         requirements, target = Path(building, "requirements.txt"), Path(building, "site")
         requirements.write_text(locked)
         install = (uv, "pip", "install", "-q", "--no-deps", "--python", sys.executable)
-        _command(*install, "--target", target, "-r", requirements)
+        hint = f"{folder} is not there yet; making it takes a network or uv's cache.\n"
+        _command(*install, "--target", target, "-r", requirements, hint=hint)
         try:
             target.rename(folder)
         except OSError:  # another process was first
