@@ -25,7 +25,7 @@ class BuildError(RuntimeError):
 
 def extension() -> Path:
     """Returns the path of the built extension; builds it if this PyTorch has none yet."""
-    compiler = _compiler()
+    compiler = cxx()
     version = _run([*compiler, "--version"], "ask the C++ compiler for its version").strip()
     target = cache_dir("device") / f"host_mps-{torch.__version__}-{_key(version)}.so"
     if not target.exists():
@@ -35,7 +35,8 @@ def extension() -> Path:
     return target
 
 
-def _compiler() -> list[str]:
+def cxx() -> list[str]:
+    """Returns the command of the system's C++ compiler, or raises what to do."""
     chosen = os.environ.get("CXX")
     command = shlex.split(chosen) if chosen else ["g++"]
     if not command or shutil.which(command[0]) is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import options
 from ._abi import BOOL, FLOAT, OTHER, POINTER, REFERENCE
-from ._pipeline import Pipeline, Slot
+from ._pipeline import Signature, Slot
 
 _CASTS = {
     "fp16": ("e", FLOAT),
@@ -34,26 +35,40 @@ class Binding:
         size: Bytes of the memory.
         keep: Object that owns the memory.
         shown: What the argument is, for messages.
+        by_value: Whether the memory is a copy of a Python value.
     """
 
-    def __init__(self, address: int, start: int, size: int, keep: object, shown: str) -> None:
+    def __init__(
+        self,
+        address: int,
+        start: int,
+        size: int,
+        keep: object,
+        shown: str,
+        *,
+        by_value: bool = False,
+    ) -> None:
         self.address, self.start, self.size = address, start, size
-        self.keep, self.shown = keep, shown
+        self.keep, self.shown, self.by_value = keep, shown, by_value
 
 
 def bind(
-    pipeline: Pipeline, args: Sequence[Any], arg_casts: str | Mapping[int, str] | None
+    signature: Signature,
+    args: Sequence[Any],
+    arg_casts: str | Mapping[int, str] | None,
+    device: str = "mps",
 ) -> list[Binding]:
     """Returns one binding per argument, in the order of the arguments.
 
     Args:
-        pipeline: The kernel.
+        signature: The kernel.
         args: Positional arguments of the call; argument i is buffer i.
         arg_casts: Types that scalars are sent as.
+        device: Type of the device that tensors must be on.
     """
-    slots = {slot.index: slot for slot in pipeline.slots if slot is not None}
-    where = f"kernel '{pipeline.kernel.name}' ({pipeline.kernel.at(pipeline.kernel.line)})"
-    converted = [_convert(where, i, arg, _cast(arg_casts, i)) for i, arg in enumerate(args)]
+    slots = {slot.index: slot for slot in signature.slots if slot is not None}
+    where = f"kernel '{signature.kernel.name}' ({signature.kernel.at(signature.kernel.line)})"
+    converted = [_convert(where, i, arg, _cast(arg_casts, i), device) for i, arg in enumerate(args)]
     if len(args) != len(slots) or set(slots) != set(range(len(args))):
         names = ", ".join(f"{i}: {slots[i].parameter.name}" for i in sorted(slots))
         raise RuntimeError(
@@ -61,7 +76,7 @@ def bind(
             "a missing one silently keeps what an earlier kernel bound"
         )
     for i, (arg, binding) in enumerate(zip(args, converted, strict=True)):
-        _check(pipeline, slots[i], arg, binding, _cast(arg_casts, i))
+        _check(signature, slots[i], arg, binding, _cast(arg_casts, i))
     return converted
 
 
@@ -74,9 +89,9 @@ def _cast(arg_casts: str | Mapping[int, str] | None, i: int) -> str | None:
     return name
 
 
-def _convert(where: str, i: int, arg: Any, cast: str | None) -> Binding:
+def _convert(where: str, i: int, arg: Any, cast: str | None, device: str) -> Binding:
     if isinstance(arg, torch.Tensor):
-        return _tensor(where, i, arg)
+        return _tensor(where, i, arg, device)
     if isinstance(arg, (list, tuple)):
         return _sequence(i, arg, cast)
     if isinstance(arg, (bool, int, float)):
@@ -137,24 +152,26 @@ def _bytes(data: bytes, shown: str) -> Binding:
     room = ctypes.create_string_buffer(len(data) + 16)  # 16: so that it can be aligned
     address = -(-ctypes.addressof(room) // 16) * 16
     ctypes.memmove(address, data, len(data))
-    return Binding(address, address, len(data), room, shown)
+    return Binding(address, address, len(data), room, shown, by_value=True)
 
 
-def _tensor(where: str, i: int, tensor: torch.Tensor) -> Binding:
+def _tensor(where: str, i: int, tensor: torch.Tensor, device: str) -> Binding:
     shown = f"{str(tensor.dtype).removeprefix('torch.')} tensor of shape {tuple(tensor.shape)}"
     fake = isinstance(tensor, FakeTensor)
     if (
         tensor.device.type == "cpu"
         and not fake
-        and not (options.allow_cpu_tensors and tensor.dim())
+        and not (options.allow_cpu_tensors and tensor.dim() and device == "mps")
     ):
         if tensor.dim() > 0:
             raise RuntimeError("Passed CPU tensor to MPS op")
         value = tensor.detach().to(torch.float32) if tensor.dtype is torch.float64 else tensor
         data = value.detach().reshape(1).contiguous().view(torch.uint8).numpy().tobytes()
         return _bytes(data, f"0-dim CPU {shown}")
-    if tensor.device.type not in ("mps", "cpu"):
-        raise RuntimeError(f"{where}: argument {i} is on device '{tensor.device}', expected 'mps'")
+    if tensor.device.type not in (device, "cpu"):
+        raise RuntimeError(
+            f"{where}: argument {i} is on device '{tensor.device}', expected '{device}'"
+        )
     address = 0 if fake else tensor.data_ptr()
     if not address and tensor.numel():
         raise RuntimeError(
@@ -167,10 +184,10 @@ def _tensor(where: str, i: int, tensor: torch.Tensor) -> Binding:
     return Binding(start + offset if start else 0, start, storage.nbytes(), tensor, shown)
 
 
-def _check(pipeline: Pipeline, slot: Slot, arg: Any, binding: Binding, cast: str | None) -> None:
+def _check(signature: Signature, slot: Slot, arg: Any, binding: Binding, cast: str | None) -> None:
     """Refuses an argument whose bytes do not fit the parameter's type."""
     kind, name = slot.type, slot.parameter.name
-    kernel = pipeline.kernel
+    kernel = signature.kernel
     where = (
         f"kernel '{kernel.name}' ({kernel.at(slot.parameter.line)}): argument {slot.index} "
         f"for parameter '{name}'"
@@ -232,3 +249,55 @@ def _described(slot: Slot) -> str:
     if kind.components > 1:
         return f"{kind.components} x {text} of {kind.scalar_size} bytes ({kind.size} in all)"
     return f"{text} of {kind.size} bytes"
+
+
+def grid_and_group(
+    signature: Signature,
+    args: Sequence[Any],
+    threads: int | Sequence[int] | None,
+    group_size: int | Sequence[int] | None,
+) -> tuple[list[int], list[int]]:
+    """Returns the sizes of a grid and of its threadgroups, three numbers each.
+
+    Args:
+        signature: The kernel.
+        args: Positional arguments of the call.
+        threads: What the call says of the grid.
+        group_size: What it says of the threadgroups.
+    """
+    limit, name = signature.max_threads, signature.kernel.name
+    grid = _sizes("threads", threads)
+    group = _sizes("group_size", group_size)
+    if grid is None:
+        first = next((a for a in args if isinstance(a, torch.Tensor)), None)
+        grid = None if first is None else [first.numel()]
+    if grid is None or not 1 <= len(grid) <= 3:
+        raise RuntimeError("Number of threads is undefined or has wrong dimension")
+    if group is not None and len(group) != len(grid):
+        raise RuntimeError(
+            f"kernel '{name}': threads has {len(grid)} dimensions, group_size {len(group)}"
+        )
+    if min(grid) <= 0 or max(grid) >= 1 << 32:
+        raise RuntimeError(
+            f"kernel '{name}': threads={tuple(grid)}: each must be from 1 to 2**32 - 1; an "
+            "empty grid is undefined on a Mac, so return before the launch"
+        )
+    if group is None:
+        group = [min(grid[0], limit) if len(grid) == 1 else limit, 1, 1][: len(grid)]
+    if min(group) <= 0:
+        raise RuntimeError(f"kernel '{name}': group_size={tuple(group)} must be positive")
+    if math.prod(group) > limit:
+        raise ValueError(f"Threadgroup size exceeds {limit} limit")
+    fill = [1] * (3 - len(grid))
+    return grid + fill, group + fill
+
+
+def _sizes(name: str, value: int | Sequence[int] | None) -> list[int] | None:
+    if value is None:
+        return None
+    if isinstance(value, int):
+        return [value]
+    sizes = list(value)
+    if not sizes or not all(isinstance(size, int) for size in sizes):
+        raise TypeError(f"{name} must be an int or a sequence of 1 to 3 ints, got {value!r}")
+    return sizes

@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
-_LINE_MARKER = re.compile(r'\s*#\s*(?:line\s+)?(\d+)\s+"((?:[^"\\]|\\.)*)"')
+LINE_MARKER = re.compile(r'\s*#\s*(?:line\s+)?(\d+)\s+"((?:[^"\\]|\\.)*)"')
 
 
 @dataclass
@@ -54,7 +54,7 @@ def tokenize(text: str) -> list[Token]:
         kind = match.lastgroup or "mark"
         piece = match.group()
         tokens.append(Token(kind, piece, line, file))
-        if kind == "directive" and (marker := _LINE_MARKER.match(piece)):
+        if kind == "directive" and (marker := LINE_MARKER.match(piece)):
             line, file = int(marker.group(1)) - 1, marker.group(2)  # the line break adds one
         line += piece.count("\n")
     return tokens

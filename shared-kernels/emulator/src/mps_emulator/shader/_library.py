@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import math
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ import torch
 
 from . import options
 from ._abi import BUFFER, READ_ONLY, THREADGROUP, Launch, Range
-from ._arguments import Binding, bind
+from ._arguments import Binding, bind, grid_and_group
 from ._build import Program, build
 from ._errors import describe
 from ._pipeline import Pipeline, check_types, make_pipeline
@@ -136,44 +135,12 @@ class Kernel:
         """
         if error_buf_idx is not None:
             raise NotImplementedError("error_buf_idx is not supported by mps_emulator")
-        grid, group = self._sizes(args, threads, group_size)
+        grid, group = grid_and_group(self._pipeline, args, threads, group_size)
         bindings = bind(self._pipeline, args, arg_casts)
         with _stream:
             message = self._launch(grid, group, bindings)
         if message:
             raise RuntimeError(message)
-
-    def _sizes(
-        self,
-        args: Sequence[Any],
-        threads: int | Sequence[int] | None,
-        group_size: int | Sequence[int] | None,
-    ) -> tuple[list[int], list[int]]:
-        limit, name = self._pipeline.max_threads, self._pipeline.kernel.name
-        grid = _sizes("threads", threads)
-        group = _sizes("group_size", group_size)
-        if grid is None:
-            first = next((a for a in args if isinstance(a, torch.Tensor)), None)
-            grid = None if first is None else [first.numel()]
-        if grid is None or not 1 <= len(grid) <= 3:
-            raise RuntimeError("Number of threads is undefined or has wrong dimension")
-        if group is not None and len(group) != len(grid):
-            raise RuntimeError(
-                f"kernel '{name}': threads has {len(grid)} dimensions, group_size {len(group)}"
-            )
-        if min(grid) <= 0 or max(grid) >= 1 << 32:
-            raise RuntimeError(
-                f"kernel '{name}': threads={tuple(grid)}: each must be from 1 to 2**32 - 1; an "
-                "empty grid is undefined on a Mac, so return before the launch"
-            )
-        if group is None:
-            group = [min(grid[0], limit) if len(grid) == 1 else limit, 1, 1][: len(grid)]
-        if min(group) <= 0:
-            raise RuntimeError(f"kernel '{name}': group_size={tuple(group)} must be positive")
-        if math.prod(group) > limit:
-            raise ValueError(f"Threadgroup size exceeds {limit} limit")
-        fill = [1] * (3 - len(grid))
-        return grid + fill, group + fill
 
     def _launch(self, grid: list[int], group: list[int], bindings: list[Binding]) -> str:
         pipeline = self._pipeline
@@ -211,14 +178,3 @@ class Kernel:
         failed = runtime().msl_run(ctypes.byref(launch))
         self.lane_switches = launch.switches
         return describe(pipeline, launch.error, bindings) if failed else ""
-
-
-def _sizes(name: str, value: int | Sequence[int] | None) -> list[int] | None:
-    if value is None:
-        return None
-    if isinstance(value, int):
-        return [value]
-    sizes = list(value)
-    if not sizes or not all(isinstance(size, int) for size in sizes):
-        raise TypeError(f"{name} must be an int or a sequence of 1 to 3 ints, got {value!r}")
-    return sizes

@@ -28,23 +28,32 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class Signature:
+    """What a call must fit.
+
+    Args:
+        kernel: The kernel as the text has it.
+        slots: Buffer parameters; None stands for a built-in.
+        max_threads: Threads that one threadgroup may have.
+    """
+
+    kernel: KernelText
+    slots: tuple[Slot | None, ...]
+    max_threads: int
+
+
+@dataclass(frozen=True)
+class Pipeline(Signature):
     """What a launch needs to know about one kernel.
 
     Args:
         program: The compiled text.
-        kernel: The kernel as the text has it.
         entry: Address of the entry point.
-        slots: Buffer parameters; None stands for a built-in.
-        max_threads: Threads that one threadgroup may have.
         variables: (address, size) of the threadgroup variables.
     """
 
     program: Program
-    kernel: KernelText
     entry: int
-    slots: tuple[Slot | None, ...]
-    max_threads: int
     variables: tuple[tuple[int, int], ...]
 
     @property
@@ -68,7 +77,7 @@ def check_types(program: Program) -> None:
                 f"kernel '{kernel.name}': max_total_threads_per_threadgroup({numbers[0]}) "
                 f"is not between 1 and {MAX_THREADS}",
             )
-        _check_builtins(kernel, params)
+        check_builtins(kernel, params)
         _locations(kernel, numbers[1:])
     for name in program.stray_threadgroup_variables():
         raise SyntaxError(
@@ -92,13 +101,9 @@ def make_pipeline(program: Program, name: str) -> Pipeline:
     count = len(kernel.parameters)
     params = program.params(index, count)
     numbers = program.numbers(index, count)
-    places = _locations(kernel, numbers[1:])
-    slots = tuple(
-        None if place is None else Slot(parameter, param, place)
-        for parameter, param, place in zip(kernel.parameters, params, places, strict=True)
-    )
+    slots = make_slots(kernel, params, numbers[1:])
     variables = tuple(program.threadgroup_variables(index))
-    pipeline = Pipeline(program, kernel, program.entry(index), slots, numbers[0], variables)
+    pipeline = Pipeline(kernel, slots, numbers[0], program, program.entry(index), variables)
     if pipeline.threadgroup_bytes > MAX_THREADGROUP_BYTES:
         raise RuntimeError(
             f"Failed to created pipeline state object, error: kernel '{name}' "
@@ -107,6 +112,23 @@ def make_pipeline(program: Program, name: str) -> Pipeline:
             f"memory allowed ({MAX_THREADGROUP_BYTES})"
         )
     return pipeline
+
+
+def make_slots(
+    kernel: KernelText, params: list[Param], given: list[int]
+) -> tuple[Slot | None, ...]:
+    """Returns the buffer parameters of a kernel in order; None for built-ins.
+
+    Args:
+        kernel: The kernel as the text has it.
+        params: What the compiler says of its parameters.
+        given: The buffer index that the text gives each parameter, -1 for none.
+    """
+    places = _locations(kernel, given)
+    return tuple(
+        None if place is None else Slot(parameter, param, place)
+        for parameter, param, place in zip(kernel.parameters, params, places, strict=True)
+    )
 
 
 def _locations(kernel: KernelText, given: list[int]) -> list[int | None]:
@@ -139,7 +161,16 @@ def _locations(kernel: KernelText, given: list[int]) -> list[int | None]:
     return places
 
 
-def _check_builtins(kernel: KernelText, params: list[Param]) -> None:
+def check_builtins(kernel: KernelText, params: list[Param]) -> None:
+    """Checks the types of a kernel's built-ins.
+
+    Args:
+        kernel: The kernel as the text has it.
+        params: What the compiler says of its parameters.
+
+    Raises:
+        SyntaxError: If one of them is not what Metal allows.
+    """
     grid: dict[str, tuple[Parameter, Param]] = {}
     for parameter, param in zip(kernel.parameters, params, strict=True):
         name = parameter.builtin

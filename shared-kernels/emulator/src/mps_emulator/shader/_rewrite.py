@@ -19,7 +19,7 @@ _FLOAT = re.compile(
     r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]+)?(?P<suffix>\w*)"
 )
 _HEX_FLOAT = re.compile(r"0[xX][0-9a-fA-F.]+[pP][+-]?[0-9]+(?P<suffix>\w*)")
-_PRAGMA = re.compile(r"\s*#\s*pragma\s+METAL\s+fp\s+(\w+)\s*\(\s*(\w+)\s*\)\s*$")
+FP_PRAGMA = re.compile(r"\s*#\s*pragma\s+METAL\s+fp\s+(\w+)\s*\(\s*(\w+)\s*\)\s*$")
 _COMPARISONS = frozenset({"==", "!=", "<=", ">=", "<", ">", "&&", "||", "!"})
 _COMPONENTS = frozenset("xyzwrgba")
 _PREDICATES = frozenset({"isnan", "isinf", "isfinite", "isnormal", "signbit"})
@@ -44,19 +44,19 @@ def rewrite(preprocessed: str) -> tuple[str, list[KernelText]]:
         if token.kind == "directive":
             _directive(token)
         elif token.kind == "number":
-            _number(token)
-    _names(cursor)
+            suffix_number(token)
+    refuse_names(cursor)
     drop_duplicates(cursor)
     _constructors(cursor)
     _mask_components(cursor)
     _mask_variables(cursor)
-    _threadgroup_variables(cursor)
+    mark_threadgroup_variables(cursor)
     count_iterations(cursor, tokens)
     return "".join(token.text for token in tokens) + "\n", kernels
 
 
 def _directive(token: Token) -> None:
-    match = _PRAGMA.match(token.text)
+    match = FP_PRAGMA.match(token.text)
     if match is None:
         return
     what, value = match.groups()
@@ -68,7 +68,7 @@ def _directive(token: Token) -> None:
         raise syntax_error(token.line, f"unknown pragma 'METAL fp {what}({value})'")
 
 
-def _number(token: Token) -> None:
+def suffix_number(token: Token) -> None:
     """Unsuffixed floating literals are float in Metal, which has no double."""
     match = _HEX_FLOAT.fullmatch(token.text) or _FLOAT.fullmatch(token.text)
     if match is None:
@@ -85,7 +85,7 @@ def _number(token: Token) -> None:
         raise syntax_error(token.line, "'double' is not supported in Metal")
 
 
-def _names(cursor: Cursor) -> None:
+def refuse_names(cursor: Cursor) -> None:
     """Refuses what C++ would take and Metal does not."""
     for i, text in enumerate(cursor.texts):
         if cursor.tokens[i].kind != "name":
@@ -222,7 +222,7 @@ def _is_cast(cursor: Cursor, at: int) -> bool:
     return after in ("(", "-", "!", "~", "*", "&", "+") or after[:1].isalnum() or after[:1] in "_."
 
 
-def _threadgroup_variables(cursor: Cursor) -> None:
+def mark_threadgroup_variables(cursor: Cursor) -> None:
     """``threadgroup T x[n];`` in a kernel becomes a static object in a section of its own."""
     for i, text in enumerate(cursor.texts):
         if text != "threadgroup":

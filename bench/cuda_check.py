@@ -1,0 +1,283 @@
+"""Every operator on an NVIDIA card, by its Metal kernels, against the same operator on the CPU.
+
+    python -m mps_emulator.cuda bench/cuda_check.py [--small] [--time]
+
+Compares bits. Ends with status 1 if a value differs or a case fails.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "shared-kernels" / "tests"))
+
+import torch
+
+import mps_emulator.cuda
+import mps_pointops as ops
+from mps_pointops import _checks, flat
+from mps_pointops.ops.graclus_cluster.graclus_cluster import greedy_matching
+from mps_pointops.ops.inverse_index.inverse_index import positions_of, stable_order
+from mps_pointops.ops.random_walk.graph import row_begins, sort_edges
+from mps_pointops.ops.random_walk.random_walk import random_walk_seeded
+from pointops_testing.clouds import CLOUDS, cloud
+
+Case = tuple[str, Callable[..., object], tuple[object, ...]]
+RULES = ("separate", "fma_xyz", "fma_yxz")
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def fps(small: bool) -> Iterator[Case]:
+    sizes = (1, 33, 300) if small else (1, 32, 33, 1025, 3000)
+    for name in CLOUDS:
+        for size in sizes:
+            points = torch.stack([cloud(name, size, seed=s) for s in range(3)])
+            for rule in RULES:
+                for ties in ("lowest_index", "bit_reversed"):
+                    for skip in (False, True):
+                        yield (
+                            f"fps {name} {size} {rule} {ties}",
+                            lambda p, size=size, skip=skip, rule=rule, ties=ties: (
+                                ops.furthest_point_sample(
+                                    p, min(size + 2, 200), 0, skip, rule=rule, ties=ties
+                                )
+                            ),
+                            (points,),
+                        )
+
+
+def knn(small: bool) -> Iterator[Case]:
+    shapes = ((33, 40, 3, 33), (20, 300, 7, 5)) if small else (
+        (1, 1, 3, 1), (33, 33, 3, 33), (40, 1025, 3, 20), (9, 3000, 3, 700), (30, 1500, 1, 64),
+        (30, 500, 5, 129), (64, 2000, 64, 20),
+    )  # fmt: skip
+    for name in CLOUDS:
+        for rows, size, dim, k in shapes:
+            ref = torch.stack([cloud(name, size, dim, seed=s) for s in (1, 2)])
+            query = torch.cat(
+                (ref[:, : rows // 2], cloud(name, rows, dim)[None].expand(2, -1, -1)), 1
+            )
+            for rule in (*RULES[: 3 if dim == 3 else 2], "cosine"):
+                yield (
+                    f"knn {name} {rows} of {size}, D={dim}, k={k} {rule}",
+                    lambda q, r, k=k, rule=rule: ops.knn(q, r, k, rule=rule),
+                    (query, ref),
+                )
+            if dim == 3:
+                for rule in RULES:
+                    yield (
+                        f"three_nn {name} {size}",
+                        lambda q, r, rule=rule: ops.three_nn(q, r, rule=rule),
+                        (query, ref),
+                    )
+
+
+def ball_query(small: bool) -> Iterator[Case]:
+    shapes = ((33, 40, 3, 8),) if small else ((33, 33, 3, 40), (40, 3000, 3, 32), (20, 1025, 5, 64))
+    for name in CLOUDS:
+        for rows, size, dim, slots in shapes:
+            ref = torch.stack([cloud(name, size, dim, seed=s) for s in (1, 2)])
+            query = ref[:, :rows].flip(1)
+            for radius in (0.0, 1e-19, 0.3, 1.0, 1e19):
+                for rule in RULES[: 3 if dim == 3 else 2]:
+                    yield (
+                        f"ball_query {name} {size} r={radius} {rule}",
+                        lambda q, r, radius=radius, slots=slots, rule=rule: ops.ball_query(
+                            q, r, radius, slots, rule=rule
+                        ),
+                        (query, ref),
+                    )
+
+
+def features(small: bool) -> Iterator[Case]:
+    rng = torch.Generator().manual_seed(3)
+    for clouds, channels, size, count in (
+        ((2, 3, 33, 65),) if small else ((2, 3, 33, 65), (4, 64, 3000, 5000))
+    ):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            values = torch.randn(clouds, channels, size, generator=rng).to(dtype)
+            for index_dtype in (torch.int32, torch.int64):
+                index = torch.randint(size, (clouds, count), generator=rng).to(index_dtype)
+                three = torch.randint(size, (clouds, count, 3), generator=rng).to(index_dtype)
+                weight = torch.rand(clouds, count, 3, generator=rng)
+                picked = ops.gather_points(values, index)
+                shape = f"{clouds} x {channels} x {size}, {count} {dtype} {index_dtype}"
+                yield f"gather {shape}", ops.gather_points, (values, index)
+                yield f"group {shape}", ops.group_points, (values, three)
+                yield f"interpolate {shape}", ops.three_interpolate, (values, three, weight)
+                yield (
+                    f"scatter {shape}",
+                    lambda v, i, size=size: ops.scatter_points(v, i, size),
+                    (picked, index),
+                )
+                yield (
+                    f"three_scatter {shape}",
+                    lambda v, i, w, size=size: ops.three_scatter(v, i, w, size),
+                    (picked, three, weight),
+                )
+                yield (
+                    f"positions_of {shape}",
+                    lambda i, size=size: positions_of(i, size),
+                    (index,),
+                )
+
+
+def order(small: bool) -> Iterator[Case]:
+    rng = torch.Generator().manual_seed(4)
+    for size in (1, 33, 1025) if small else (1, 31, 32, 33, 1023, 1025, 100_000, 1_000_000):
+        for highest in (1, 255, 256, 70_000, 2**31 - 1):
+            keys = torch.randint(highest + 1, (size,), generator=rng).to(torch.int32)
+            yield (
+                f"stable_order {size} keys to {highest}",
+                lambda k, highest=highest: stable_order(k, highest),
+                (keys,),
+            )
+
+
+def ragged(small: bool) -> Iterator[Case]:
+    sizes = [5, 1, 40, 33] if small else [5, 1, 400, 1025, 33, 2000]
+    rows = [3, 2, 20, 33] if small else [3, 2, 100, 33, 40, 500]
+    batch_x = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    batch_y = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(rows))
+    for name in CLOUDS:
+        for dim in (2, 3):
+            x, y = cloud(name, sum(sizes), dim), cloud(name, sum(rows), dim, seed=5)
+            yield f"flat.fps {name}", lambda x, b: flat.fps(x, b, 0.3, False), (x, batch_x)
+            both = (x, y, batch_x, batch_y)
+            yield f"flat.knn {name}", lambda x, y, b, c: flat.knn(x, y, 6, b, c), both
+            yield (
+                f"flat.knn cosine {name}",
+                lambda x, y, b, c: flat.knn(x, y, 6, b, c, rule="cosine"),
+                both,
+            )
+            yield f"flat.radius {name}", lambda x, y, b, c: flat.radius(x, y, 0.5, b, c), both
+            yield f"flat.nearest {name}", lambda x, y, b, c: flat.nearest(y, x, c, b), both
+            low, high = torch.full((dim,), -3.0), torch.full((dim,), 3.0)
+            step = torch.full((dim,), 0.37)
+            yield f"flat.grid_cluster {name}", flat.grid_cluster, (x, step, low, high)
+    rng = torch.Generator().manual_seed(6)
+    whole = torch.randint(-(10**12), 10**12, (sum(sizes), 3), generator=rng)
+    yield "flat.grid_cluster integers", flat.grid_cluster, (whole, torch.tensor([7, 10**6, 1]))
+
+
+def graphs(small: bool) -> Iterator[Case]:
+    rng = torch.Generator().manual_seed(7)
+    for nodes, edges in (
+        ((3, 2), (50, 400)) if small else ((3, 2), (50, 400), (5000, 60_000), (100_000, 500_000))
+    ):
+        a, b = (torch.randint(nodes, (edges,), generator=rng) for _ in range(2))
+        yield (
+            f"graclus {nodes} nodes {edges} edges",
+            lambda a, b, nodes=nodes: greedy_matching(a, b, nodes),
+            (a, b),
+        )
+        line = torch.randperm(nodes - 1, generator=rng)
+        yield (
+            f"graclus path {nodes}",
+            lambda a, b, nodes=nodes: greedy_matching(a, b, nodes),
+            (line, line + 1),
+        )
+        row, col, _ = sort_edges(torch.cat((a, b)), torch.cat((b, a)), nodes)
+        rowptr = row_begins(row, nodes)
+        start = torch.randint(nodes, (min(4 * nodes, 2000),), generator=rng)
+        seed = torch.tensor([1, 22, 333, 4444], dtype=torch.int32)
+        for p, q in ((1, 1), (0.25, 4), (4, 0.25), (1e-6, 1e6), (1e6, 1)):
+            yield (
+                f"random_walk {nodes} nodes p={p} q={q}",
+                lambda r, c, s, seed, p=p, q=q: random_walk_seeded(r, c, s, 12, p, q, seed),
+                (rowptr, col, start, seed),
+            )
+
+
+SECTIONS = (fps, knn, ball_query, features, order, ragged, graphs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--small", action="store_true", help="small sizes, for compute-sanitizer")
+    parser.add_argument("--only", help="names of sections, with commas")
+    parser.add_argument("--time", action="store_true", help="the slowest cases of each section")
+    options = parser.parse_args()
+    if not mps_emulator.cuda.is_installed():
+        sys.exit("run with: python -m mps_emulator.cuda bench/cuda_check.py")
+    _checks.DEVICES.add("cuda")
+    print(torch.cuda.get_device_name(), torch.__version__, flush=True)
+    chosen = options.only.split(",") if options.only else [s.__name__ for s in SECTIONS]
+    bad = sum(_section(s, options.small, options.time) for s in SECTIONS if s.__name__ in chosen)
+    print("FAILED" if bad else "all equal")
+    sys.exit(int(bad > 0))
+
+
+def _section(section: Callable[[bool], Iterator[Case]], small: bool, timed: bool) -> int:
+    began = time.perf_counter()
+    cases = values = wrong = failed = 0
+    with mps_emulator.cuda.count(operators=False) as counts:
+        for name, call, arguments in section(small):
+            moved = [a.cuda() if isinstance(a, torch.Tensor) else a for a in arguments]
+            try:
+                pairs = list(zip(_tuple(call(*moved)), _tuple(call(*arguments)), strict=True))
+                here = sum(_differing(g, w) for g, w in pairs)
+            except Exception:
+                failed += 1
+                if failed <= 3:
+                    print(f"{name}: {traceback.format_exc(limit=-6)}", flush=True)
+                continue
+            cases, wrong = cases + 1, wrong + here
+            values += sum(w.numel() for _, w in pairs)
+            if here:
+                print(f"{name}: {here} values differ", flush=True)
+    seconds = time.perf_counter() - began
+    kernels = {kernel: counts.kernels.count(kernel) for kernel in sorted(set(counts.kernels))}
+    print(
+        f"{section.__name__:12} {cases:6} cases {values:10} values {wrong} differ, "
+        f"{failed} failed, {seconds:.1f} s, dispatches {kernels}",
+        flush=True,
+    )
+    if timed:
+        _times(section)
+    return wrong + failed
+
+
+def _times(section: Callable[[bool], Iterator[Case]]) -> None:
+    """Host time and time to completion of the last case of a section, and what it launches."""
+    name, call, arguments = list(section(False))[-1]
+    moved = [a.cuda() if isinstance(a, torch.Tensor) else a for a in arguments]
+    call(*moved)
+    whole, host = [], []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        call(*moved)
+        host.append(time.perf_counter() - began)
+        torch.cuda.synchronize()
+        whole.append(time.perf_counter() - began)
+    with mps_emulator.cuda.count() as counts:
+        call(*moved)
+    print(
+        f"  {name}: {statistics.median(whole) * 1e3:.3f} ms, "
+        f"host {statistics.median(host) * 1e3:.3f} ms, {len(counts.kernels)} kernels, "
+        f"{len(counts.operators)} operators, "
+        f"{len(counts.readbacks)} read-backs"
+    )
+
+
+def _tuple(value: object) -> tuple[torch.Tensor, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)  # type: ignore[return-value]
+
+
+def _differing(got: torch.Tensor, wanted: torch.Tensor) -> int:
+    got = got.cpu()
+    if got.shape != wanted.shape or got.dtype != wanted.dtype:
+        raise AssertionError(f"{got.dtype} {got.shape}, wanted {wanted.dtype} {wanted.shape}")
+    if wanted.is_floating_point():
+        bits = _BITS[wanted.element_size()]
+        got, wanted = got.contiguous().view(bits), wanted.contiguous().view(bits)
+    return int((got != wanted).sum())
+
+
+if __name__ == "__main__":
+    main()

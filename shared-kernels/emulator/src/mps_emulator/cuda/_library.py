@@ -1,0 +1,251 @@
+"""The library and kernel objects over CUDA, with the call form of torch's own."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from mps_emulator._cache import cache_dir, new_file
+from mps_emulator.shader import options
+from mps_emulator.shader._abi import Param
+from mps_emulator.shader._arguments import Binding, bind, grid_and_group
+from mps_emulator.shader._kernels import KernelText
+from mps_emulator.shader._pipeline import (
+    MAX_THREADGROUP_BYTES,
+    Signature,
+    check_builtins,
+    make_slots,
+)
+from mps_emulator.shader._toolchain import Mode
+
+from . import _driver, _nvrtc
+from ._translate import Translation, entry_name, translate, value_bytes
+
+_LARGEST_GRID = (2**31 - 1, 65535, 65535)
+
+launched: list[Callable[[str], None]] = []
+"""Called with the name of each kernel that is launched."""
+
+
+def compile_shader(source: str) -> Library:
+    """Translates Metal source and returns the library of its kernels.
+
+    Args:
+        source: Text of the kernels, ASCII only.
+
+    Raises:
+        SyntaxError: If the translator or the compiler refuses the text.
+    """
+    if not isinstance(source, str):
+        raise TypeError(f"compile_shader expects the source as str, got {type(source).__name__}")
+    if not source.isascii():
+        raise RuntimeError("Metal source must be ASCII: torch hands the text on as ASCII")
+    mode = Mode(options.fast_math, options.metal_version, options.checks)
+    return Library(translate(source, mode), mode)
+
+
+def compiler_options(translation: Translation, mode: Mode, architecture: str) -> list[str]:
+    """Returns the compiler's options for a text: exact arithmetic, but for fast math.
+
+    Args:
+        translation: The text.
+        mode: Fast math or safe math.
+        architecture: ``sm_90`` and the like, or ``compute_90`` for assembly text.
+    """
+    fused = mode.fast_math and translation.contracts
+    exact = not (mode.fast_math and translation.approximates)
+    said = {True: "true", False: "false"}
+    return [
+        f"--gpu-architecture={architecture}",
+        "--std=c++17",
+        "--device-as-default-execution-space",
+        "--ftz=true",
+        f"--fmad={said[fused]}",
+        f"--prec-div={said[exact]}",
+        f"--prec-sqrt={said[exact]}",
+        "--generate-line-info",
+        "--diag-suppress=83,177,550",  # const twice, things declared and not used
+    ]
+
+
+class Library:
+    """Translated kernels; each is an attribute.
+
+    Args:
+        translation: The text.
+        mode: Fast math or safe math.
+    """
+
+    def __init__(self, translation: Translation, mode: Mode) -> None:
+        self._translation = translation
+        self._mode = mode
+        self._index = {kernel.name: i for i, kernel in enumerate(translation.kernels)}
+        self._modules: dict[tuple[bool, bool], _driver.Module] = {}
+        self._kernels: dict[str, Kernel] = {}
+        self.module(whole=True, by_value=True)  # so that a wrong text is refused now
+
+    def __dir__(self) -> list[str]:
+        return list(self._index)
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name not in self._index:
+            raise RuntimeError(f"Failed to create function state object for: {name}")
+        if name not in self._kernels:
+            self._kernels[name] = Kernel(self, self._index[name], self._translation.kernels)
+        return self._kernels[name]
+
+    def module(self, *, whole: bool, by_value: bool) -> _driver.Module:
+        """Returns the binary for a kind of launch; compiles it on first use."""
+        key = (whole, by_value)
+        if key not in self._modules:
+            text = self._translation.program(whole=whole, by_value=by_value)
+            chosen = compiler_options(self._translation, self._mode, _driver.architecture())
+            self._modules[key] = _driver.Module(_binary(text, chosen))
+        return self._modules[key]
+
+
+def _binary(text: str, chosen: Sequence[str]) -> bytes:
+    key = hashlib.sha256(repr((_nvrtc.version(), chosen, text)).encode()).hexdigest()[:32]
+    target = cache_dir("cuda") / f"{key}.cubin"
+    if not target.exists():
+        try:
+            binary = _nvrtc.compile_text(text, "program_source", chosen)
+        except _nvrtc.CompileError as error:
+            raise SyntaxError(str(error)[:8000]) from None
+        with new_file(target) as temporary:
+            temporary.write_bytes(binary)
+    return target.read_bytes()
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How the arguments of one call lie: worked out once for calls that look alike."""
+
+    function: _driver.Function
+    by_value: bool
+
+
+class Kernel:
+    """One kernel; calling it launches it on PyTorch's current CUDA stream.
+
+    Args:
+        library: Where it is.
+        index: Its number there.
+        kernels: The kernels there.
+    """
+
+    def __init__(self, library: Library, index: int, kernels: Sequence[KernelText]) -> None:
+        self._library, self._text = library, kernels[index]
+        self._entry = entry_name(index, self._text)
+        self._room = value_bytes(self._text)
+        self._forms: dict[Any, _Form] = {}
+        module = library.module(whole=True, by_value=True)
+        self._signature = _signature(module, self._entry, self._text)
+        slots = [slot for slot in self._signature.slots if slot is not None]
+        self._slots = slots  # in the order of the entry point's parameters
+        function = module.function(self._entry)
+        if function.shared_bytes > MAX_THREADGROUP_BYTES:
+            raise RuntimeError(
+                f"Failed to created pipeline state object, error: kernel '{self._text.name}' "
+                f"({self._text.at(self._text.line)}): Threadgroup memory size "
+                f"({function.shared_bytes}) exceeds the maximum threadgroup memory allowed "
+                f"({MAX_THREADGROUP_BYTES})"
+            )
+        self.max_threads_per_threadgroup = self._signature.max_threads
+        """Threads that one threadgroup may have."""
+        self.thread_execution_width = 32
+        """Lanes of a simdgroup."""
+        self.static_thread_group_memory_length = function.shared_bytes
+        """Threadgroup memory in bytes."""
+
+    def __call__(
+        self,
+        *args: Any,
+        threads: int | Sequence[int] | None = None,
+        group_size: int | Sequence[int] | None = None,
+        arg_casts: str | Mapping[int, str] | None = None,
+        error_buf_idx: int | None = None,
+    ) -> None:
+        """Runs the kernel over a grid of threads.
+
+        Args:
+            *args: Buffers and scalars; argument i is bound to buffer index i.
+            threads: Size of the grid, 1 to 3 numbers; without it the number of elements of the
+                first tensor.
+            group_size: Size of a threadgroup, as many numbers as ``threads``.
+            arg_casts: Types that scalars are sent as: one name, or names by position.
+            error_buf_idx: Not supported.
+        """
+        if error_buf_idx is not None:
+            raise NotImplementedError("error_buf_idx is not supported by mps_emulator.cuda")
+        grid, group = grid_and_group(self._signature, args, threads, group_size)
+        whole = self._is_whole(grid, group)
+        bindings = bind(self._signature, args, arg_casts, device="cuda")
+        constant = [bindings[s.index] for s in self._slots if s.parameter.space == "constant"]
+        by_value = all(b.by_value and b.size <= self._room for b in constant)
+        key = (whole, by_value)
+        form = self._forms.get(key)
+        if form is None:
+            module = self._library.module(whole=whole, by_value=by_value)
+            form = self._forms[key] = _Form(module.function(self._entry), by_value)
+        values, keep = self._values(bindings, by_value)
+        held = (ctypes.c_uint32 * 3)(*grid)
+        addresses = (ctypes.c_void_p * (1 + len(values)))(
+            ctypes.addressof(held), *(ctypes.addressof(value) for value in values)
+        )
+        blocks = [-(-g // b) for g, b in zip(grid, group, strict=True)]
+        if any(count > most for count, most in zip(blocks, _LARGEST_GRID, strict=True)):
+            raise RuntimeError(f"CUDA has no grid of {tuple(blocks)} threadgroups")
+        form.function.launch(blocks, group, addresses)
+        del keep
+        for listener in launched:
+            listener(self._text.name)
+
+    def _is_whole(self, grid: Sequence[int], group: Sequence[int]) -> bool:
+        even = all(g % b == 0 for g, b in zip(grid, group, strict=True))
+        if even and math.prod(group) % 32 == 0:
+            return True
+        if max(grid[1:]) > 1:
+            raise RuntimeError(
+                f"kernel '{self._text.name}': grid {tuple(grid)} in threadgroups of "
+                f"{tuple(group)}: mps_emulator.cuda runs grids of several dimensions only in "
+                "whole threadgroups and simdgroups of 32"
+            )
+        return False
+
+    def _values(self, bindings: Sequence[Binding], by_value: bool) -> tuple[list[Any], list[Any]]:
+        """Returns the arguments of the entry point, and what must live until the launch."""
+        values: list[Any] = []
+        keep: list[Any] = []
+        for slot in self._slots:
+            binding = bindings[slot.index]
+            if by_value and slot.parameter.space == "constant":
+                room = ctypes.create_string_buffer(self._room)
+                ctypes.memmove(room, binding.address, binding.size)
+                values.append(room)
+            elif binding.by_value:
+                data = ctypes.string_at(binding.address, binding.size)
+                sent = torch.frombuffer(bytearray(data), dtype=torch.uint8).cuda()
+                keep.append(sent)
+                values.append(ctypes.c_void_p(sent.data_ptr()))
+            else:
+                values.append(ctypes.c_void_p(binding.address))
+        return values, keep
+
+
+def _signature(module: _driver.Module, entry: str, kernel: KernelText) -> Signature:
+    """Reads what the compiler says of a kernel's parameters and checks it as on a Mac."""
+    count = len(kernel.parameters)
+    data = module.bytes_of(f"{entry}_parameters")
+    params = [Param.from_buffer_copy(data, i * ctypes.sizeof(Param)) for i in range(count)]
+    numbers = struct.unpack(f"{count + 1}i", module.bytes_of(f"{entry}_numbers"))
+    check_builtins(kernel, params)
+    slots = make_slots(kernel, params, list(numbers[1:]))
+    return Signature(kernel, slots, numbers[0])
