@@ -16,6 +16,9 @@ import torch
 from torch import Tensor
 
 FLOAT_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+# Types of the devices that operators run on. A tool that runs the Metal kernels on another device
+# adds its type.
+DEVICES = {"cpu", "mps"}
 _FLOATS = "float32, float16 or bfloat16"
 # 32-bit positions inside the kernels
 MAX_POINTS = 2**31 - 1
@@ -92,7 +95,7 @@ def check_points(
         fail_type(op, name, known, str(points.dtype), hint)
     if points.layout != torch.strided:
         fail_type(op, name, "a dense (strided) tensor", str(points.layout))
-    if points.device.type not in ("cpu", "mps", "meta"):
+    if points.device.type not in {*DEVICES, "meta"}:
         fail_value(op, name, "on device cpu or mps", f"device {points.device}")
     if points.numel() // points.shape[-1] > MAX_POINTS:
         fail_value(op, name, f"at most {MAX_POINTS} points in all", f"shape {list(points.shape)}")
@@ -183,7 +186,7 @@ def check_features(op: str, name: str, features: Any, rank: int = 3) -> Tensor:
         fail_type(op, name, "a float tensor", str(features.dtype))
     if features.dim() != rank:
         fail_value(op, name, f"a tensor of {rank} axes", f"shape {list(features.shape)}")
-    if features.device.type not in ("cpu", "mps", "meta"):
+    if features.device.type not in {*DEVICES, "meta"}:
         fail_value(op, name, "on device cpu or mps", f"device {features.device}")
     if features.numel() > MAX_POINTS:
         fail_value(op, name, f"at most {MAX_POINTS} values", f"shape {list(features.shape)}")

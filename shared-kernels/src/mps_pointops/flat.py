@@ -18,7 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mps_pointops._checks import as_float, as_int, check_same_device, fail_type, fail_value
+from mps_pointops._checks import (
+    DEVICES,
+    as_float,
+    as_int,
+    check_same_device,
+    fail_type,
+    fail_value,
+)
 from mps_pointops._flat_fps import flat_fps
 from mps_pointops._flat_search import flat_knn, flat_radius
 from mps_pointops._rules import as_rule, as_ties
@@ -45,7 +52,7 @@ def _check_tensors(op: str, needed: dict[str, Any], optional: dict[str, Any]) ->
     for name, value in needed.items():
         if not isinstance(value, Tensor):
             fail_type(op, name, "a torch.Tensor", type(value).__name__)
-        if value.device.type not in ("cpu", "mps", "meta"):
+        if value.device.type not in {*DEVICES, "meta"}:
             fail_value(op, name, "on device cpu or mps", f"device {value.device}")
         if value.layout != torch.strided:
             fail_type(op, name, "a dense (strided) tensor", str(value.layout))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mps_pointops._checks import check_same_device, fail_type, fail_value
+from mps_pointops._checks import DEVICES, check_same_device, fail_type, fail_value
 
 _OP = "flat.grid_cluster"
 _DTYPES = (
@@ -37,7 +37,7 @@ def prepare(
         check_tensor(name, value)
     if pos.dim() == 0:
         fail_value(_OP, "pos", "of shape (N, ...)", "shape []")
-    if pos.device.type not in ("cpu", "mps"):
+    if pos.device.type not in DEVICES:
         fail_value(_OP, "pos", "on device cpu or mps", f"device {pos.device}")
     points = pos.detach().reshape(pos.shape[0], pos.shape[1:].numel())
     dim = points.shape[1]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mps_pointops._checks import as_int, check_same_device, fail_type, fail_value
+from mps_pointops._checks import DEVICES, as_int, check_same_device, fail_type, fail_value
 from mps_pointops._registry import register
 from mps_pointops.ops.random_walk import graph
 from mps_pointops.ops.random_walk.cpu import random_walk_cpu
@@ -90,7 +90,7 @@ def _check_vector(name: str, value: Tensor, first_name: str, first: Tensor) -> N
         fail_type(_OP, name, "int64 or int32", str(value.dtype), "convert it with .long()")
     if value.dim() != 1:
         fail_value(_OP, name, "a tensor of one axis", f"shape {list(value.shape)}")
-    if value.device.type not in ("cpu", "mps"):
+    if value.device.type not in DEVICES:
         fail_value(_OP, name, "on device cpu or mps", f"device {value.device}")
     check_same_device(_OP, name, value, first_name, first)
     as_int(_OP, f"the length of {name}", value.shape[0])
