@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import mps_pointops.ops.fps.cpu as kernels
+import mps_pointops.ops.fps.cpu_distance as distances
 from mps_pointops import furthest_point_sample
 from mps_pointops._arithmetic import fma, squared_distance
 from mps_pointops._rules import Rule, Ties
@@ -138,6 +139,19 @@ def test_steps_in_other_dimensions(rule, dim):
     got = torch.ops.mps_pointops.fps(points, *arguments).view(3, 20)
     for b in range(3):
         assert_same_bits(got[b], reference(points[b * 100 : b * 100 + 100], 20, 7, rule=rule))
+
+
+@pytest.mark.parametrize("few", [0, 2**13])
+@pytest.mark.parametrize("rule", ["fma_xyz", "fma_yxz"])
+@pytest.mark.parametrize("name", ADVERSARIES)
+def test_steps_on_adversaries(monkeypatch, name, rule, few):
+    """With and without a choice of the points whose fused distance may count."""
+    monkeypatch.setattr(distances, "_FEW", few)
+    points = _make(name, 600)
+    got = furthest_point_sample(points.view(3, 200, 3), 30, 5, rule=rule)
+    for b in range(3):
+        cut = points[b * 200 : b * 200 + 200]
+        assert_same_bits(got[b], reference(cut, 30, 5, rule=Rule[rule.upper()]))
 
 
 @pytest.mark.parametrize("ties", list(Ties))

@@ -20,6 +20,7 @@ _ROOT = 2.0**-63  # the square of a smaller float32 number is subnormal
 _TINY = 2.0**-126 - 2.0**-151  # below this a result is subnormal after rounding to 24 bits
 _GRAINY = 2.0**-38  # larger coordinates differ by zero or at least 2**-61: no square is subnormal
 _SLAB = 4  # axes at once
+_FEW = 2**13  # points for whose distances a choice among them costs more than it saves
 _HALF = np.int64(-(2**63))  # what the low bits of a float64 between two floats are shifted to
 
 
@@ -123,8 +124,8 @@ class Nearest:
     def __init__(self, distance: Distance, points: Array, nearest: Array) -> None:
         self.distance, self.points, self.nearest = distance, points, nearest
         self.flat = points.reshape(len(points), -1)
-        plain = distance.plain() if distance.filtered else distance
-        self.work = Workspace(plain, nearest.shape)
+        self.filtered = distance.filtered and nearest.size >= _FEW
+        self.work = Workspace(distance.plain() if self.filtered else distance, nearest.shape)
 
     def cut(self, rows: int) -> None:
         """Leave out all but the first rows."""
@@ -137,7 +138,7 @@ class Nearest:
         d2 = self.work.between(self.points, centres[:, :, None])
         if len(lost):
             d2[lost] = np.inf
-        if not self.distance.filtered:
+        if not self.filtered:
             np.minimum(nearest, d2, out=nearest)
             return
         # the fused distance only of points that it may bring nearer: few, after some picks
