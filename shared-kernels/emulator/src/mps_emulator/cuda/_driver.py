@@ -32,17 +32,6 @@ class Module:
         _check(found, f"find {name}")
         return Function(handle)
 
-    def bytes_of(self, name: str) -> bytes:
-        """Returns the content of a global variable."""
-        address, size = ctypes.c_uint64(), ctypes.c_size_t()
-        found = _driver().cuModuleGetGlobal_v2(
-            ctypes.byref(address), ctypes.byref(size), self._handle, name.encode()
-        )
-        _check(found, f"find {name}")
-        room = ctypes.create_string_buffer(size.value)
-        _check(_driver().cuMemcpyDtoH_v2(room, address, size), f"read {name}")
-        return room.raw
-
 
 class Function:
     """An entry point.

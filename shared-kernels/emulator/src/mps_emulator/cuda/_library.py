@@ -16,6 +16,7 @@ from mps_emulator._cache import cache_dir, new_file
 from mps_emulator.shader import options
 from mps_emulator.shader._abi import Param
 from mps_emulator.shader._arguments import Binding, bind, grid_and_group
+from mps_emulator.shader._elf import SharedObject
 from mps_emulator.shader._kernels import KernelText
 from mps_emulator.shader._pipeline import (
     MAX_THREADGROUP_BYTES,
@@ -89,7 +90,8 @@ class Library:
         self._index = {kernel.name: i for i, kernel in enumerate(translation.kernels)}
         self._modules: dict[tuple[bool, bool], _driver.Module] = {}
         self._kernels: dict[str, Kernel] = {}
-        self.module(whole=True, by_value=True)  # so that a wrong text is refused now
+        self.signatures = signatures(self._binary(True, True), translation.kernels)
+        """What calls of the kernels must fit, in the order of the text."""
 
     def __dir__(self) -> list[str]:
         return list(self._index)
@@ -105,13 +107,17 @@ class Library:
         """Returns the binary for a kind of launch; compiles it on first use."""
         key = (whole, by_value)
         if key not in self._modules:
-            text = self._translation.program(whole=whole, by_value=by_value)
-            chosen = compiler_options(self._translation, self._mode, _driver.architecture())
-            self._modules[key] = _driver.Module(_binary(text, chosen))
+            self._modules[key] = _driver.Module(self._binary(whole, by_value))
         return self._modules[key]
 
+    def _binary(self, whole: bool, by_value: bool) -> bytes:
+        text = self._translation.program(whole=whole, by_value=by_value)
+        return _compiled(
+            text, compiler_options(self._translation, self._mode, _driver.architecture())
+        )
 
-def _binary(text: str, chosen: Sequence[str]) -> bytes:
+
+def _compiled(text: str, chosen: Sequence[str]) -> bytes:
     key = hashlib.sha256(repr((_nvrtc.version(), chosen, text)).encode()).hexdigest()[:32]
     target = cache_dir("cuda") / f"{key}.cubin"
     if not target.exists():
@@ -122,6 +128,33 @@ def _binary(text: str, chosen: Sequence[str]) -> bytes:
         with new_file(target) as temporary:
             temporary.write_bytes(binary)
     return target.read_bytes()
+
+
+def signatures(binary: bytes, kernels: Sequence[KernelText]) -> list[Signature]:
+    """Reads what the compiler says of the kernels' parameters and checks it as on a Mac.
+
+    Args:
+        binary: What the compiler made.
+        kernels: The kernels in it.
+
+    Raises:
+        SyntaxError: If a kernel breaks one of Metal's rules.
+    """
+    file = SharedObject(binary)
+    found = []
+    for index, kernel in enumerate(kernels):
+        count, entry = len(kernel.parameters), entry_name(index, kernel)
+        data = _constant(file, f"{entry}_parameters")
+        params = [Param.from_buffer_copy(data, i * ctypes.sizeof(Param)) for i in range(count)]
+        numbers = struct.unpack(f"{count + 1}i", _constant(file, f"{entry}_numbers"))
+        check_builtins(kernel, params)
+        found.append(Signature(kernel, make_slots(kernel, params, list(numbers[1:])), numbers[0]))
+    return found
+
+
+def _constant(file: SharedObject, name: str) -> bytes:
+    symbol = file.symbols[name]
+    return file.sections[".nv.global.init"].data[symbol.address : symbol.address + symbol.size]
 
 
 @dataclass(frozen=True)
@@ -146,11 +179,10 @@ class Kernel:
         self._entry = entry_name(index, self._text)
         self._room = value_bytes(self._text)
         self._forms: dict[Any, _Form] = {}
-        module = library.module(whole=True, by_value=True)
-        self._signature = _signature(module, self._entry, self._text)
+        self._signature = library.signatures[index]
         slots = [slot for slot in self._signature.slots if slot is not None]
         self._slots = slots  # in the order of the entry point's parameters
-        function = module.function(self._entry)
+        function = library.module(whole=True, by_value=True).function(self._entry)
         if function.shared_bytes > MAX_THREADGROUP_BYTES:
             raise RuntimeError(
                 f"Failed to created pipeline state object, error: kernel '{self._text.name}' "
@@ -238,14 +270,3 @@ class Kernel:
             else:
                 values.append(ctypes.c_void_p(binding.address))
         return values, keep
-
-
-def _signature(module: _driver.Module, entry: str, kernel: KernelText) -> Signature:
-    """Reads what the compiler says of a kernel's parameters and checks it as on a Mac."""
-    count = len(kernel.parameters)
-    data = module.bytes_of(f"{entry}_parameters")
-    params = [Param.from_buffer_copy(data, i * ctypes.sizeof(Param)) for i in range(count)]
-    numbers = struct.unpack(f"{count + 1}i", module.bytes_of(f"{entry}_numbers"))
-    check_builtins(kernel, params)
-    slots = make_slots(kernel, params, list(numbers[1:]))
-    return Signature(kernel, slots, numbers[0])
