@@ -1,4 +1,4 @@
-"""k nearest neighbours on CPU tensors: every pair, in row blocks of bounded memory."""
+"""k nearest neighbours on CPU tensors; by cosine every pair, in row blocks of bounded memory."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mps_pointops._arithmetic import (
     takes_part,
 )
 from mps_pointops._rules import Rule
+from mps_pointops.ops.knn.squared import nearest_points
 
 # pairs looked at together
 _PAIRS = 2**21
@@ -39,6 +40,9 @@ def knn_cpu(
 ) -> tuple[Tensor, Tensor]:
     """Operator kernel; arguments as the schema in `knn.py`."""
     query, ref, chosen = query.detach(), ref.detach(), Rule(rule)
+    if chosen is not Rule.COSINE:
+        distance, index = nearest_points(query, ref, first, last, clouds, k, chosen)
+        return (square_root(distance) if euclidean else distance), index
     rows = query.shape[0]
     distance = query.new_full((rows, k), torch.inf)
     index = query.new_full((rows, k), -1, dtype=torch.int64)
@@ -133,14 +137,15 @@ def _near_cosine(query: Tensor, points: Tensor, count: int) -> Tensor:
         wide = torch.where(plain.unsqueeze(1), vectors, 0.0).to(torch.float64)
         return wide / torch.linalg.vector_norm(wide, dim=1, keepdim=True), ~plain
 
-    (q, query_odd), (p, points_odd) = directions(query), directions(points)
+    (q, _), (p, odd) = directions(query), directions(points)
     rough = torch.nan_to_num(1.0 - q @ p.t(), nan=torch.inf, posinf=torch.inf)
     worst = rough.topk(count, dim=1, largest=False).values[:, -1:]
     # each rounding changes the cosine by less than 2**-24: D of them in the dot product, D in the
     # norms, a few after that; twice that on either side
     near = rough <= worst + (points.shape[1] + 8) * 2.0**-21
-    # vectors whose products overflow or are flushed have no such bound
-    return near | query_odd.unsqueeze(1) | points_odd
+    # vectors whose products overflow or are flushed have no such bound: they are always near, and to
+    # such a query everything is, as no distance is known
+    return near | odd
 
 
 def _nearest_in_double(

@@ -1,0 +1,128 @@
+"""k nearest neighbours on CPU tensors by looking at every pair, in blocks of bounded memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import mps_pointops._cpu.rows as rows
+from mps_pointops._arithmetic import (
+    bits_distance,
+    takes_part,
+)
+from mps_pointops._cpu import pairs
+from mps_pointops._rules import Rule
+
+# coordinates of pairs that are copied together
+_COORDINATES = 2**23
+_NONE = 2**63 - 1  # above the key of every distance
+
+
+def by_pairs(
+    query: Tensor,
+    ref: Tensor,
+    found: rows.Runs,
+    k: int,
+    rule: Rule,
+    distance: Tensor,
+    index: Tensor,
+) -> None:
+    """Write neighbours of the rows of all runs: squared distances and rows of `ref` [M, k]."""
+    takes, possible = takes_part(query, rule), takes_part(ref, rule)
+    quick = pairs.plain(query.numpy()) and pairs.plain(ref.numpy())
+    windows = rows.Windows(ref, int(found.sizes.max()))
+    for block in rows.blocks(found):
+        count = min(k, block.size)
+        if ref.dtype == torch.float64:
+            d, i = _nearest_in_double(query, takes, possible, windows, block, count)
+        else:
+            rough = windows.rough_distance(query[block.row], block.low, block.size)
+            row, number = _near(rough, block, count, ref.shape[1]).nonzero(as_tuple=True)
+            number += block.low[row]
+            kept = possible[number] & takes[block.row[row]]
+            row, number = row[kept], number[kept]
+            bits = torch.empty_like(row)
+            step = max(1, _COORDINATES // ref.shape[1])
+            for begin in range(0, len(row), step):
+                here = slice(begin, begin + step)
+                d2 = pairs.pair_distance(
+                    query[block.row[row[here]]].numpy(),
+                    ref.numpy(),
+                    number[here, None].numpy(),
+                    rule,
+                    quick,
+                )
+                bits[here] = torch.from_numpy(d2[:, 0].view(np.int32))
+            d, i = _smallest(row, number, bits, len(block.row), count)
+        distance[block.row, :count], index[block.row, :count] = d, i
+
+
+def _near(rough: Tensor, block: rows.Block, count: int, dim: int) -> Tensor:
+    """Pairs [rows, size] that hold those of the `count` smallest squared distances of every row."""
+    inside = torch.arange(block.size) < (block.high - block.low).unsqueeze(1)
+    rough = torch.where(inside, rough, torch.inf)
+    worst = torch.from_numpy(np.partition(rough.numpy(), count - 1, axis=1)[:, count - 1 : count])
+    # twice what rounding in any order can change, and what is lost in subnormal numbers
+    return (rough <= worst * (1.0 + (dim + 4) * 2.0**-21) + 2.0**-120) & inside
+
+
+def _smallest(
+    row: Tensor, number: Tensor, bits: Tensor, count_rows: int, count: int
+) -> tuple[Tensor, Tensor]:
+    """The first `count` pairs of every row [rows, count] in the order (distance, number).
+
+    Pairs come row by row.
+    """
+    counts = torch.bincount(row, minlength=count_rows)
+    slot = torch.arange(len(row)) - (counts.cumsum(0) - counts)[row]
+    keys = bits.new_full((count_rows, max(count, int(counts.max()))), _NONE)
+    keys[row, slot] = bits << 32 | number
+    best = keys.numpy()
+    if best.shape[1] > 2 * count:
+        best = np.partition(best, count - 1, axis=1)[:, :count]
+    chosen = torch.from_numpy(np.sort(best, axis=1)[:, :count])
+    has_any = chosen < _NONE
+    distance = torch.where(has_any, bits_distance(chosen >> 32), torch.inf)
+    return distance, torch.where(has_any, chosen & 0xFFFFFFFF, -1)
+
+
+def _nearest_in_double(
+    query: Tensor,
+    takes: Tensor,
+    possible: Tensor,
+    windows: rows.Windows,
+    block: rows.Block,
+    count: int,
+) -> tuple[Tensor, Tensor]:
+    """The same in float64, where a distance and an index do not fit in one integer."""
+    total = query.new_empty(0)
+    for d, q in enumerate(query[block.row].t()):
+        square = (q.unsqueeze(1) - windows.coordinate(d, block.low, block.size)).square_()
+        total = total.add_(square) if d else square
+    number = block.low.unsqueeze(1) + torch.arange(block.size)
+    inside = (number < block.high.unsqueeze(1)) & takes[block.row].unsqueeze(1)
+    inside &= possible[number.clamp(max=len(possible) - 1)]
+    return select(total, number, inside, count)
+
+
+def select(distance: Tensor, number: Tensor, inside: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The first `count` of the pairs that are `inside` [rows, size], in order; then (inf, -1)."""
+    count = min(count, distance.shape[1])
+    places = inside.sum(dim=1, keepdim=True).clamp(max=count)
+    distance = torch.where(inside, distance, torch.nan)  # NaN comes last
+    best = distance.topk(count, dim=1, largest=False).values
+    worst = best.gather(1, (places - 1).clamp(min=0))
+    # all that are nearer than the last place, then the first of those as far as it
+    nearer, tied = distance < worst, distance == worst
+    free = places - nearer.sum(dim=1, keepdim=True)
+    row, column = (nearer | (tied & (tied.cumsum(dim=1) <= free))).nonzero(as_tuple=True)
+    slot = torch.arange(len(row)) - (places.cumsum(0) - places)[row, 0]
+    chosen = distance.new_full(best.shape, torch.inf)
+    index = number.new_full(best.shape, -1)
+    chosen[row, slot] = distance[row, column]
+    index[row, slot] = number.expand_as(distance)[row, column]
+    has_any = index >= 0
+    chosen, order = torch.where(has_any, chosen, torch.nan).sort(dim=1, stable=True)
+    index = index.gather(1, order)
+    return torch.where(index >= 0, chosen, torch.inf), index

@@ -1,0 +1,90 @@
+"""k nearest neighbours by squared distance on CPU tensors.
+
+Large clouds of few coordinates are searched in a tree; small clouds, all together, and high
+dimensions by every pair, in blocks of bounded memory. The result does not depend on which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mps_pointops._cpu.nearest import nearest, rows_together
+from mps_pointops._cpu.pairs import Array
+from mps_pointops._cpu.rows import Runs, runs, together
+from mps_pointops._cpu.tree import LARGEST_DIM, Tree
+from mps_pointops._rules import Rule
+from mps_pointops.ops.knn.pairwise import by_pairs
+
+
+def nearest_points(
+    query: Tensor,
+    ref: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    k: int,
+    rule: Rule,
+) -> tuple[Tensor, Tensor]:
+    """Squared distances and indices [M, k]; arguments as the schema in `knn.py`, detached."""
+    rows = query.shape[0]
+    distance = query.new_full((rows, k), torch.inf)
+    index = query.new_full((rows, k), -1, dtype=torch.int64)
+    if rows == 0 or k == 0 or ref.shape[0] == 0:
+        return distance, index
+    found = runs(rows, ref.shape[0], first, last, clouds)
+    treed = _worth_a_tree(found, ref.shape[1], k)
+    pairwise = found.only(~treed)
+    if treed.any():
+        left = _by_tree(query, ref, found.only(treed), k, rule, distance, index)
+        pairwise = Runs(*map(np.append, pairwise.fields, left.fields))
+    if len(pairwise):
+        by_pairs(query, ref, pairwise, k, rule, distance, index)
+    if first is None and clouds > 1:  # indices count in the cloud
+        base = torch.arange(clouds).unsqueeze(1) * (ref.shape[0] // clouds)
+        index = torch.where(index < 0, index, (index.view(clouds, -1) - base).view_as(index))
+    return distance, index
+
+
+def _worth_a_tree(found: Runs, dim: int, k: int) -> Array:
+    """Which runs a tree answers sooner than every pair does, as measured."""
+    if dim > LARGEST_DIM:
+        return np.zeros(len(found), np.bool_)
+    rows, sizes = found.rows, found.sizes
+    tree = 50_000 + 200 * sizes + rows * (2_000 + 250 * k)  # nanoseconds
+    worth: Array = (tree < 20 * rows * sizes) & (sizes > 2 * k)
+    return worth
+
+
+def _by_tree(
+    query: Tensor, ref: Tensor, found: Runs, k: int, rule: Rule, distance: Tensor, index: Tensor
+) -> Runs:
+    """Search runs in trees; returns the rows that are left open, as runs."""
+    q, p, d, i = query.numpy(), ref.numpy(), distance.numpy(), index.numpy()
+    has_any = np.isfinite(q).all(axis=1)
+    left = np.zeros((len(q), 3), np.int64)  # whether, and the points to look at
+    tasks: list[Callable[[], None]] = []
+
+    def search(tree: Tree, rows: Array, low: int, high: int) -> None:
+        count = min(k, len(tree.index))
+        found_d, found_i, still_open = nearest(tree, q[rows], count)
+        d[rows, :count], i[rows, :count] = found_d, found_i + low
+        left[rows[still_open]] = 1, low, high
+
+    for begin, end, low, high in np.stack(found.fields, 1).tolist():
+        tree = Tree(p[low:high], rule, end - begin, collapse=True)
+        if len(tree.index) == 0:
+            continue
+        rows = begin + has_any[begin:end].nonzero()[0]
+        rows = rows[tree.order(q[rows])]
+        step = min(rows_together(tree, k), -(-len(rows) // torch.get_num_threads()))
+        for at in range(0, len(rows), max(1, step)):
+            tasks.append(partial(search, tree, rows[at : at + step], low, high))
+    together(tasks)
+    again = left[:, 0].nonzero()[0]
+    d[again], i[again] = np.inf, -1
+    return Runs(again, again + 1, left[again, 1], left[again, 2])
