@@ -1,4 +1,4 @@
-"""What the wheels of the drop-ins hold."""
+"""What the wheels of the drop-ins and the plug-in hold."""
 
 import email
 import shutil
@@ -13,6 +13,7 @@ WHEELS = {
     "pointnet2-ops-mps": "pointnet2_ops",
     "knn-cuda-mps": "knn_cuda",
     "torch-cluster-mps": "torch_cluster",
+    "pyg-lib-mps-plugin": "pyg_lib_mps_plugin",
 }
 
 

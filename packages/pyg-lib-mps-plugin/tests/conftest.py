@@ -10,17 +10,6 @@ import pytest
 import torch
 
 SCHEMAS = Path(__file__).with_name("pyg_schemas.txt")
-PREAMBLE = f"""
-import sys
-from pathlib import Path
-
-def define_schemas():
-    import torch
-    library = torch.library.Library("pyg", "DEF")
-    for schema in Path({str(SCHEMAS)!r}).read_text().splitlines():
-        library.define(schema)
-    return library
-"""
 _keep = []
 
 
@@ -50,7 +39,7 @@ def fresh(tmp_path):
             env["PYTHONPATH"] = os.pathsep.join(map(str, path))
         script = tmp_path / "script.py"
         emulate = "import mps_emulator\nmps_emulator.install(strict=True)\n" if emulated else ""
-        script.write_text(PREAMBLE + emulate + textwrap.dedent(code))
+        script.write_text(emulate + textwrap.dedent(code))
         command = [sys.executable, "-W", "error", str(script)]
         done = subprocess.run(
             command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False

@@ -43,6 +43,16 @@ def test_segment_matmul_of_a_part_of_the_rows(pyg):
         pyg.segment_matmul(x, torch.tensor([0, 1, 4], device="mps"), w)
     with pytest.raises(ValueError, match="input and other must be"):
         pyg.segment_matmul(x, torch.tensor([0, 4], device="mps"), w[0])
+    with pytest.raises(TypeError, match="ptr must be int64 or int32"):
+        pyg.segment_matmul(x, torch.tensor([0, 4.0], device="mps"), w)
+
+
+def test_products_under_autocast_are_in_its_dtype(pyg):
+    x, w = torch.rand(4, 2, device="mps"), torch.rand(2, 2, 3, device="mps")
+    with torch.autocast("mps", torch.float16):
+        segments = pyg.segment_matmul(x, torch.tensor([0, 1, 3]), w)  # a row in no segment
+        (group,) = pyg.grouped_matmul([x], [w[0]])
+        assert segments.dtype == group.dtype == (x @ w[0]).dtype == torch.float16
 
 
 def test_grouped_matmul(pyg):

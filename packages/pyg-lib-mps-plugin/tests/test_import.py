@@ -36,26 +36,31 @@ def stand_in(tmp_path):
     return package.parent
 
 
-def test_import_torch_alone_registers_all_and_stays_light(fresh):
+def test_import_torch_alone_registers_all_and_stays_light(fresh, stand_in):
+    """Then pyg_lib comes, and the kernels are called, over the fallback to the CPU."""
     names = [schema.split("(")[0] for schema in SCHEMAS]
-    out = fresh(f"""
+    code = f"""
         import sys
         import torch
         print(sorted(n for n in sys.modules if "mps_p" in n or "pyg_lib" in n))
         print("scipy" in sys.modules)
         names = {names!r}
         print([n for n in names if hasattr(torch.ops.pyg, n)])
-        library = define_schemas()
+        import pyg_lib
         has = torch._C._dispatch_has_kernel_for_dispatch_key
         print([n for n in names if not has(f"pyg::{{n}}", "MPS")])
         import pyg_lib_mps_plugin
         print(pyg_lib_mps_plugin._failure)
-    """)
-    modules, scipy, schemas, missing, failure = out.splitlines()
+        import mps_emulator
+        mps_emulator.install(strict=True)
+    """ + USE.replace("\n", "\n        ")
+    out = fresh(code, path=[stand_in], PYTORCH_ENABLE_MPS_FALLBACK="1")
+    modules, scipy, schemas, missing, failure, *answer = out.splitlines()
     assert modules == "['pyg_lib_mps_plugin', 'pyg_lib_mps_plugin._registration']"
     assert scipy == "False"
     assert schemas == missing == "[]"  # none is defined here, all are served
     assert failure == "None"
+    assert answer == ANSWER
 
 
 def test_autoload_switched_off(fresh, stand_in):
@@ -91,7 +96,7 @@ def test_import_torch_pays_less_than_five_milliseconds():
 
     loads, registrations = [], []
     pyg_lib_mps_plugin.unregister()
-    for _ in range(5):
+    for _ in range(20):  # other processes cost some rounds more
         begin = time.thread_time()
         load("__init__")
         registration = load("_registration")
@@ -109,7 +114,6 @@ def test_import_torch_pays_less_than_five_milliseconds():
 
 BY_HAND = "import torch, pyg_lib_mps_plugin as p\np.unregister()"
 ORDERS = [
-    ("import torch\nimport pyg_lib", "1", False),
     ("import pyg_lib\nimport torch", "0", False),
     ("import pyg_lib_mps_plugin\nimport torch\nimport pyg_lib", "0", True),
     (f"{BY_HAND}\nimport pyg_lib\np.register()", "1", True),
@@ -126,17 +130,14 @@ ORDERS = [
     ],
 )
 def test_any_order_of_imports_and_over_the_fallback(fresh, stand_in, order, fallback):
-    """The emulated device comes before or after torch as well."""
-    late = order.startswith("import torch")
-    emulate = "import mps_emulator\nmps_emulator.install(strict=True)\n"
-    code = (f"{order}\n{emulate}" if late else f"{emulate}{order}\n") + "import torch\n" + USE
-    out = fresh(code, path=[stand_in], PYTORCH_ENABLE_MPS_FALLBACK=fallback)
+    code = f"{order}\nimport torch\n{USE}"
+    out = fresh(code, emulated=True, path=[stand_in], PYTORCH_ENABLE_MPS_FALLBACK=fallback)
     assert out.splitlines() == ANSWER
 
 
 BROKEN = {
     "does not compile": ("_registration.py", "def register(:", False),
-    "raises when called": ("_registration.py", "def register():\n    raise OSError('disk')", False),
+    "raises when called": ("_registration.py", "def register():\n    raise OSError('disk')", True),
     "raises at import": ("_registration.py", "raise ImportError('moved')", True),
     "kernels are missing": ("_ops/points.py", "import a_module_that_is_not_there", True),
 }

@@ -54,3 +54,12 @@ def test_pointers_of_batch_vectors(dtype, narrow):
         assert reads.count == 0
         assert got.dtype == wanted.dtype
         assert torch.equal(got.cpu(), wanted)
+
+
+def test_pointers_of_narrow_and_wrong_batch_vectors():
+    index = torch.tensor([0, 1, 255], dtype=torch.uint8, device="mps")
+    got = torch._convert_indices_from_coo_to_csr(index, 300).tolist()
+    assert got == [0, 1] + [2] * 254 + [3] * 45
+    for wrong, size in ((index.float(), 3), (index[None], 3), (index, -2)):
+        with pytest.raises(ValueError, match="indices must be a vector of integers"):
+            torch._convert_indices_from_coo_to_csr(wrong, size)

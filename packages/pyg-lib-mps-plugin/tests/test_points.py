@@ -1,3 +1,4 @@
+import sys
 from itertools import pairwise
 
 import pytest
@@ -290,3 +291,32 @@ def test_readbacks(pyg):
         with mps_emulator.count_readbacks() as reads:
             call()
         assert reads.count <= 1, (name, reads.operators)
+
+
+def test_more_neighbours_than_fit_in_32_bits_are_all(pyg):
+    x = torch.rand(9, 3, device="mps")
+    assert torch.equal(pyg.knn(x, x, None, None, sys.maxsize), pyg.knn(x, x, None, None, 9))
+    edges = pyg.radius(x, x, None, None, 0.5, sys.maxsize)
+    assert torch.equal(edges, pyg.radius(x, x, None, None, 0.5, 9))
+
+
+def test_random_walk_and_edge_sample_refuse(pyg):
+    rowptr, col, node = on_mps(pointer(1, 1), torch.tensor([1, 0]), torch.tensor([0, 1]))
+    with pytest.raises(TypeError, match="seed must be int64 or int32"):
+        pyg.random_walk(rowptr, col, node.float(), 2, 1.0, 1.0)
+    with pytest.raises(ValueError, match="seed must be on mps"):
+        pyg.random_walk(rowptr, col, node.cpu(), 2, 1.0, 1.0)
+    with pytest.raises(TypeError, match="start must be int64 or int32"):
+        pyg.edge_sample(node.float(), rowptr, 2)
+    with pytest.raises(ValueError, match="start must be a vector"):
+        pyg.edge_sample(node[None], rowptr, 2)
+    with pytest.raises(ValueError, match="start must be on the device of rowptr"):
+        pyg.edge_sample(node.cpu(), rowptr, 2)
+    for wrong in (-1, 2, 2**40):
+        with pytest.raises(ValueError, match=r"nodes from 0 to 1 .* at place 1 of start"):
+            pyg.edge_sample(torch.tensor([0, wrong], device="mps"), rowptr, 2)
+    with pytest.raises(ValueError, match="ascending"):
+        pyg.edge_sample(node, rowptr.flip(0), 2)
+    with pytest.raises(ValueError, match="no nodes"):
+        pyg.edge_sample(node, rowptr[:1], 2)
+    assert pyg.edge_sample(node[:0], rowptr[:1], 2).shape == (0,)

@@ -104,6 +104,26 @@ def test_below_autograd(pyg):
     assert not out.requires_grad
 
 
+def test_gradients_of_functorch_are_refused_not_zero(pyg):
+    index = torch.tensor([0, 1, 1], device="mps")
+    for op in (pyg.scatter_sum, pyg.scatter_mul):
+        with pytest.raises(RuntimeError, match="functorch"):
+            torch.func.grad(lambda t, op=op: op(t, index, 0).sum())(torch.ones(3, device="mps"))
+
+
+def test_a_registration_that_fails_can_be_tried_again(monkeypatch):
+    names = pyg_lib_mps_plugin.registered()
+    pyg_lib_mps_plugin.unregister()
+    with monkeypatch.context() as patch:
+        patch.setattr(_registration, "_OF_TORCH", ((None, "", ""),))
+        pyg_lib_mps_plugin._autoload()
+    assert pyg_lib_mps_plugin.registered() == ()
+    assert "registration at `import torch` failed" in pyg_lib_mps_plugin.check()
+    pyg_lib_mps_plugin._autoload()
+    assert pyg_lib_mps_plugin.registered() == names
+    assert "failed" not in pyg_lib_mps_plugin.check()
+
+
 def test_scripted_callers(pyg):
     source = """
 def call(x: Tensor) -> Tensor:

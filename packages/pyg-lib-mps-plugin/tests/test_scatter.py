@@ -281,3 +281,35 @@ def test_shaders_pass_the_static_check():
     assert len(mine) == 24
     for name, text in mine[::5]:
         assert check_source(text, name, require_contract_off=True) == []
+
+
+def test_no_value_at_all_is_a_part_of_the_graph(pyg):
+    """A graph without edges must not stop a backward pass."""
+    pointer, none = torch.tensor([0, 0, 0], device="mps"), torch.empty(0, dtype=torch.int64)
+    for call in (
+        *(lambda s, r=r: getattr(pyg, f"scatter_{r}")(s, none.to("mps"), 0, None, 2)
+          for r in REDUCTIONS),
+        lambda s: pyg.segment_max_coo(s, none.to("mps"), None, 2),
+        lambda s: pyg.segment_min_csr(s, pointer),
+        lambda s: pyg.softmax_csr(s, pointer),
+        lambda s: pyg.gather_csr(s, pointer[:1]),
+    ):  # fmt: skip
+        leaf = torch.empty(0, 3, device="mps", requires_grad=True)
+        as_list(call(leaf))[0].sum().backward()
+        assert leaf.grad.shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16], ids=str)
+@pytest.mark.parametrize("size", [127, 128, 256, 40000])
+def test_means_of_many_narrow_integers(pyg, dtype, size):
+    src = values_of((size,), dtype) * 40
+    index = torch.zeros(size, dtype=torch.int64)
+    wanted = torch.tensor([int(src.long().sum()) // size], dtype=dtype)
+    same([pyg.scatter_mean(src.to("mps"), index.to("mps"), 0)], [wanted])
+
+
+def test_number_of_segments(pyg):
+    src, index = torch.ones(2, device="mps"), torch.tensor([-5, -7], device="mps")
+    assert pyg.scatter_sum(src, index, 0).shape == (0,)
+    with pytest.raises(ValueError, match="dim_size must be at least 0, got -1"):
+        pyg.scatter_sum(src, index, 0, None, -1)

@@ -216,9 +216,22 @@ def test_pointers_out_of_range_read_nothing_outside(pyg):
         (lambda o, s, p: o.gather_csr(s, p), ValueError, "src must be of 4 segments"),
         (lambda o, s, p: o.softmax_csr(s, p, 2), ValueError, "dim must be from -2 to 1"),
         (lambda o, s, p: o.softmax_csr(s, p[None]), ValueError, "ptr must be a vector"),
+        (lambda o, s, p: o.softmax_csr_backward(s, s[:3], p), ValueError, "out_grad must be"),
     ],
 )  # fmt: skip
 def test_bad_input(pyg, call, error, words):
     src, pointer = torch.rand(9, 2, device="mps"), torch.tensor(POINTER, device="mps")
     with pytest.raises(error, match=words):
         call(pyg, src, pointer)
+
+
+def test_gather_of_nothing(pyg):
+    src = torch.ones(3, 2, device="mps", requires_grad=True)
+    none = torch.empty(0, dtype=torch.int64, device="mps")
+    got = pyg.gather_coo(src, none)
+    assert got.shape == (0, 2)
+    got.sum().backward()
+    assert src.grad.tolist() == [[0, 0]] * 3
+    assert pyg.gather_coo(src[:, None], none.expand(3, 0)).shape == (3, 0, 2)
+    pointer = torch.tensor([0, 0, 0, -2], device="mps")
+    assert pyg.gather_csr(src, pointer).shape == (0, 2)

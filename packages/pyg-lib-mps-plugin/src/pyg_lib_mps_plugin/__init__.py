@@ -21,6 +21,7 @@ def _autoload() -> None:
         from pyg_lib_mps_plugin import _registration
 
         _registration.register()
+        _failure = None
     except Exception as error:
         _failure = error
 
@@ -34,9 +35,11 @@ def register() -> None:
     Warns:
         UserWarning: pyg-lib is not installed, so nothing will call the kernels.
     """
+    global _failure
     from pyg_lib_mps_plugin import _registration, _status
 
     _registration.register()
+    _failure = None
     if not _status.pyg_lib_is_there():
         import warnings
 

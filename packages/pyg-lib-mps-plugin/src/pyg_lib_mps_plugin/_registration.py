@@ -19,8 +19,8 @@ _PLAIN = {
     "points": "edge_sample fps graclus_cluster grid_cluster knn nearest radius random_walk",
     "indices": "index_sort",
 }
-# Operators with a gradient: torch's autograd is told to pass them on, and the kernels are made of
-# differentiable parts. So a gradient does not depend on what a release of pyg-lib registers.
+# Operators with a gradient: the kernels are made of differentiable parts and stand in for autograd
+# too. So a gradient does not depend on what a release of pyg-lib registers.
 _DIFFERENTIABLE = {
     "scatter": (
         "gather_coo scatter_max scatter_mean scatter_min scatter_mul scatter_sum "
@@ -78,15 +78,24 @@ def register() -> None:
     """Register every kernel that has no other owner. Does nothing the second time."""
     if _libraries:
         return
+    try:
+        _register_all()
+    except BaseException:
+        unregister()  # all or nothing, so that the next call can try again
+        raise
+
+
+def _register_all() -> None:
     pyg = _library("pyg")
     for table in (_PLAIN, _DIFFERENTIABLE):
         for module, names in table.items():
             for name in names.split():
                 if _has_kernel(f"pyg::{name}", "MPS"):
                     continue  # a pyg-lib with kernels of its own
-                pyg.impl(name, _lazy(module, name), "MPS")
+                kernel = _lazy(module, name)
+                pyg.impl(name, kernel, "MPS")
                 if table is _DIFFERENTIABLE:
-                    pyg.impl(name, torch.library.fallthrough_kernel, "AutogradMPS")
+                    pyg.impl(name, kernel, "AutogradMPS")
                 _names.append(f"pyg::{name}")
     aten = _library("aten")
     for name, module, function in _OF_TORCH:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pyg_lib_mps_plugin._ops import segments as core
-from pyg_lib_mps_plugin._ops.sizes import check_index, fail
+from pyg_lib_mps_plugin._ops.sizes import check_index, check_integers, fail
 
 _FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "add": torch.add,
@@ -29,14 +29,16 @@ def segment_matmul(input: Tensor, ptr: Tensor, other: Tensor) -> Tensor:
         fail(op, "input and other", "of shapes [N, K] and [B, K, M]", got)
     if ptr.dim() != 1 or ptr.shape[0] != other.shape[0] + 1:
         fail(op, "ptr", f"of shape [{other.shape[0] + 1}]", f"shape {list(ptr.shape)}")
+    check_integers(op, "ptr", ptr)
     places = ptr.tolist()
     ascending = all(a <= b for a, b in zip([0, *places], [*places, len(input)], strict=True))
     if not ascending:
         fail(op, "ptr", f"ascending from 0 to at most {len(input)}", str(places))
     sizes = [b - a for a, b in zip([0, *places], [*places, len(input)], strict=True)]
     parts = torch.split(input, sizes)
-    outside = input.new_zeros((1, other.shape[2]))
     products = [part @ matrix for part, matrix in zip(parts[1:-1], other.unbind(), strict=True)]
+    dtype = products[0].dtype if products else input.dtype  # of autocast, where it is on
+    outside = input.new_zeros((1, other.shape[2]), dtype=dtype)
     before, after = outside.expand(sizes[0], -1), outside.expand(sizes[-1], -1)
     return torch.cat([before, *products, after])
 
@@ -69,5 +71,5 @@ def _rows(name: str, values: Tensor, index: Tensor | None) -> Tensor:
     if index.dim() != 1 or values.dim() != 2:
         got = f"shapes {list(index.shape)} and {list(values.shape)}"
         fail("sampled_op", f"{name} and its values", "of shapes [E] and [N, F]", got)
-    segments = core.of_index(index.unsqueeze(0), values.shape[0])
-    return core.take(values, segments, torch.nan if values.is_floating_point() else 0)
+    missing = torch.nan if values.is_floating_point() else 0
+    return core.pick(values, index.unsqueeze(0), values.shape[0], missing)

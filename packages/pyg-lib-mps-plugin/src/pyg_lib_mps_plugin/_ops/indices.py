@@ -30,6 +30,14 @@ def convert_indices_from_coo_to_csr(
 
     Rows must be sorted, as for torch's own kernel.
     """
+    if indices.dtype not in _INTEGERS or indices.dim() != 1 or size < 0:
+        got = f"{indices.dtype} of shape {list(indices.shape)} and size {size}"
+        raise ValueError(
+            "aten::_convert_indices_from_coo_to_csr: indices must be a vector of integers and size "
+            f"at least 0, got {got}"
+        )
+    if indices.dtype != torch.int32:
+        indices = indices.to(torch.int64)
     rows = torch.arange(size + 1, device=indices.device, dtype=indices.dtype)
     return torch.searchsorted(indices.detach().contiguous(), rows, out_int32=out_int32)
 

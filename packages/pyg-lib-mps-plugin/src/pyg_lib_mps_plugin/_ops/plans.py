@@ -39,7 +39,7 @@ class Plan:
     ) -> Plan:
         """From an index that is broadcast to `src` already (axes of extent 1 or stride 0)."""
         plan = cls(op, src, dim)
-        count = _segment_count(index, out, dim, dim_size)
+        count = _segment_count(op, index, out, dim, dim_size)
         length = src.shape[dim]
         others = [axis for axis in range(index.dim()) if axis != dim]
         if src.numel() == 0:
@@ -70,13 +70,17 @@ class Plan:
         return rows.reshape(length, *others).movedim(0, self.dim).contiguous()
 
 
-def _segment_count(index: Tensor, out: Tensor | None, dim: int, dim_size: int | None) -> int:
+def _segment_count(
+    op: str, index: Tensor, out: Tensor | None, dim: int, dim_size: int | None
+) -> int:
     """The number of segments; one read-back where nothing says it."""
     if out is not None:
         return out.shape[dim]
     if dim_size is not None:
+        if dim_size < 0:
+            fail(op, "dim_size", "at least 0", str(dim_size))
         return dim_size
-    return int(index.max()) + 1 if index.numel() else 0
+    return max(int(index.max()) + 1, 0) if index.numel() else 0
 
 
 def scatter_plan(

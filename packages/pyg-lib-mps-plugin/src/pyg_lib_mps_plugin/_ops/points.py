@@ -17,10 +17,11 @@ from torch import Tensor
 
 import mps_pointops  # noqa: F401  (defines torch.ops.mps_pointops)
 from pyg_lib_mps_plugin._ops.indices import stable_order
-from pyg_lib_mps_plugin._ops.sizes import fail
+from pyg_lib_mps_plugin._ops.sizes import check_integers, fail
 
 _FMA_XYZ, _COSINE = 1, 3  # rules
 _LOWEST_INDEX = 0  # ties
+_MOST = 2**31 - 1  # more neighbours than any cloud has; sys.maxsize means "all"
 _points: Any = torch.ops.mps_pointops
 
 
@@ -75,7 +76,7 @@ def knn(
     """`pyg::knn`: by distance, then index."""
     ptr_x, ptr_y = _two_pointers("knn", ptr_x, ptr_y, x, y)
     rule = _COSINE if cosine else _FMA_XYZ
-    edges: Tensor = _points.flat_knn(x, y, None, None, ptr_x, ptr_y, k, None, rule)
+    edges: Tensor = _points.flat_knn(x, y, None, None, ptr_x, ptr_y, min(k, _MOST), None, rule)
     return edges
 
 
@@ -91,8 +92,9 @@ def radius(
 ) -> Tensor:
     """`pyg::radius`: the first `max_num_neighbors` inside, in the order of `x`."""
     ptr_x, ptr_y = _two_pointers("radius", ptr_x, ptr_y, x, y)
+    most = min(max_num_neighbors, _MOST)
     edges: Tensor = _points.flat_radius(
-        x, y, None, None, ptr_x, ptr_y, r, max_num_neighbors, None, ignore_same_index, _FMA_XYZ
+        x, y, None, None, ptr_x, ptr_y, r, most, None, ignore_same_index, _FMA_XYZ
     )
     return edges
 
@@ -127,6 +129,10 @@ def random_walk(
 
     Node2Vec keeps its graph on the CPU whatever its batches are on, so the graph follows the seeds.
     """
+    for name, t in (("rowptr", rowptr), ("col", col), ("seed", seed)):
+        check_integers("random_walk", name, t)
+    if seed.device.type == "cpu":
+        fail("random_walk", "seed", "on mps, as the graph is", "device cpu")
     rowptr, col = (t.to(seed.device, torch.int64) for t in (rowptr, col))
     nodes, _ = _points.random_walk(rowptr, col, seed.to(torch.int64), walk_length, p, q)
     return nodes.to(seed.dtype)  # type: ignore[no-any-return]
@@ -138,9 +144,30 @@ def edge_sample(start: Tensor, rowptr: Tensor, count: int = 0, factor: float = 1
     `count` edges of every node, or for `count < 1` the part `factor` of them, rounded up in
     float64 as pyg-lib does. Drawn from the generator of the device; one read-back, of the degrees.
     """
-    first = rowptr.to(torch.int64)[start]
-    degrees = rowptr.to(torch.int64)[start + 1] - first
-    known = degrees.cpu()
+    op = "edge_sample"
+    for name, t in (("start", start), ("rowptr", rowptr)):
+        check_integers(op, name, t)
+        if t.dim() != 1:
+            fail(op, name, "a vector", f"shape {list(t.shape)}")
+    if start.device != rowptr.device:
+        fail(op, "start", f"on the device of rowptr ({rowptr.device})", f"device {start.device}")
+    if rowptr.shape[0] < 2:
+        if start.shape[0]:
+            fail(op, "start", "empty, as the graph has no nodes", f"shape {list(start.shape)}")
+        return start.new_empty(0)
+    row = start.to(torch.int64)
+    inside = (row >= 0) & (row < rowptr.shape[0] - 1)
+    row = row.clamp(0, rowptr.shape[0] - 2)
+    first = rowptr.to(torch.int64)[row]
+    degrees = rowptr.to(torch.int64)[row + 1] - first
+    known = torch.where(inside, degrees, -1).cpu()
+    if (known < 0).any():
+        fail(
+            op,
+            "start and rowptr",
+            f"nodes from 0 to {rowptr.shape[0] - 2} and ascending",
+            f"other values at place {int((known < 0).nonzero()[0])} of start",
+        )
     sizes = torch.full_like(known, count)
     if count < 1:
         sizes = (known.to(torch.float64) * factor).ceil().to(torch.int64)

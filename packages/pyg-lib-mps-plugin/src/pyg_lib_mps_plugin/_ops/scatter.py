@@ -52,14 +52,23 @@ def scatter_mean(
 ) -> Tensor:
     """`pyg::scatter_mean`; means of integers are rounded down, `out` is added to before."""
     plan = scatter_plan("scatter_mean", src, index, dim, out, dim_size)
+    if not src.is_floating_point() and out is None:
+        plan.src = src.to(torch.int64)  # sums of narrow integers would wrap
     if src.is_floating_point() and out is None:
         return mean_of(plan)
     result = sum_of(plan, out)
     sizes = sizes_of(plan).clamp(min=1)
     if not plan.by_element:
         sizes = sizes.expand(-1, plan.rows(result).shape[1])
-    mode = None if src.is_floating_point() else "floor"
-    return result.div_(plan.back(sizes, plan.segments.count).to(src.dtype), rounding_mode=mode)
+    sizes = plan.back(sizes, plan.segments.count)
+    if src.is_floating_point():
+        return result.div_(sizes)
+    # divides what is not negative: releases of torch differ in what "floor" is on MPS
+    sums = result.to(torch.int64)
+    negative = sums < 0
+    means = torch.where(negative, sizes - 1 - sums, sums).div(sizes, rounding_mode="trunc")
+    means = torch.where(negative, -means, means).to(src.dtype)
+    return means if out is None else out.copy_(means)
 
 
 def scatter_min(
@@ -137,9 +146,10 @@ def gather_coo(src: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
         )
     shape = list(src.shape)
     shape[dim] = index.shape[dim]
-    segments = core.of_index(index.reshape(-1, index.shape[dim]), src.shape[dim])
+    lead = index.shape[:dim].numel()
     rows = src.reshape(src.shape[: dim + 1].numel(), src.shape[dim + 1 :].numel())
-    result = core.take(rows, segments, _missing(src)).reshape(shape)
+    index = index.reshape(lead, index.shape[dim])
+    result = core.pick(rows, index, src.shape[dim], _missing(src)).reshape(shape)
     if out is None:
         return result
     check_out(op, out, src, dim)

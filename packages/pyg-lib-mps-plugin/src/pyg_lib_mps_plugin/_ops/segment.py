@@ -62,11 +62,11 @@ def gather_csr(src: Tensor, indptr: Tensor, out: Tensor | None = None) -> Tensor
         check_out(op, out, src, dim)
         length = out.shape[dim]
     else:
-        length = int(indptr.flatten()[-1]) if src.numel() else 0
+        length = max(int(indptr.flatten()[-1]), 0) if src.numel() else 0
     if src.numel() == 0:
         shape = list(src.shape)
         shape[dim] = length
-        return src.new_zeros(shape) if out is None else out
+        return src.sum(dim, keepdim=True).expand(shape).clone() if out is None else out
     plan = PointerPlan(op, src, indptr, length)
     result = core.take(plan.rows(src), plan.segments)
     if out is None:
@@ -119,7 +119,7 @@ def _softmax_back(rows: Tensor, src: Tensor, dim: int) -> Tensor:
 def softmax_csr(src: Tensor, ptr: Tensor, dim: int = 0) -> Tensor:
     """`pyg::softmax_csr`: softmax within every segment; 0 outside of all."""
     if src.numel() == 0:
-        return torch.zeros_like(src)
+        return src.clone()
     rows, segments = _softmax_rows("softmax_csr", src, ptr, dim)
     out: Tensor = _Softmax.apply(rows, segments)
     return _softmax_back(out, src, dim)
@@ -127,8 +127,11 @@ def softmax_csr(src: Tensor, ptr: Tensor, dim: int = 0) -> Tensor:
 
 def softmax_csr_backward(out: Tensor, out_grad: Tensor, ptr: Tensor, dim: int = 0) -> Tensor:
     """`pyg::softmax_csr_backward`."""
+    if out.shape != out_grad.shape:
+        shapes = f"shapes {list(out.shape)} and {list(out_grad.shape)}"
+        fail("softmax_csr_backward", "out_grad", "of the shape of out", shapes)
     if out.numel() == 0:
-        return torch.zeros_like(out)
+        return out_grad.clone()
     rows, segments = _softmax_rows("softmax_csr_backward", out, ptr, dim)
     grad, _ = _softmax_rows("softmax_csr_backward", out_grad, ptr, dim)
     return _softmax_back(_softmax_gradient(rows, grad, segments), out, dim)

@@ -74,13 +74,17 @@ def of_index(index: Tensor, count: int) -> Segments:
 
     Numbers outside 0 ... count - 1 belong to none.
     """
-    index = index.detach()
     rows, length = index.shape
-    order, first = positions_of(index, count)
+    order, first = positions_of(index.detach(), count)
+    target = _targets(index.detach(), count)
+    return Segments(rows, length, count, first[:-1], first[1:], order, target)
+
+
+def _targets(index: Tensor, count: int) -> Tensor:
+    rows = index.shape[0]
     base = torch.arange(rows, device=index.device, dtype=torch.int64).unsqueeze(1) * count
     inside = (index >= 0) & (index < count)
-    target = torch.where(inside, index + base, rows * count).flatten()
-    return Segments(rows, length, count, first[:-1], first[1:], order, target)
+    return torch.where(inside, index + base, rows * count).flatten()
 
 
 def of_pointer(pointer: Tensor, length: int) -> Segments:
@@ -145,6 +149,17 @@ def take(values: Tensor, segments: Segments, missing: float = 0.0) -> Tensor:
     return _Take.apply(values, segments, missing)  # type: ignore[no-any-return]
 
 
+def pick(values: Tensor, index: Tensor, count: int, missing: float = 0.0) -> Tensor:
+    """Rows [R * E, K] of `values` [R * N, K] by `index` [R, E]; sorts it for a gradient only."""
+    if values.requires_grad and torch.is_grad_enabled():
+        return take(values, of_index(index, count), missing)
+    none = torch.empty(0, dtype=torch.int64, device=index.device)
+    rows, length = index.shape
+    return take(
+        values, Segments(rows, length, count, none, none, None, _targets(index, count)), missing
+    )
+
+
 def product(values: Tensor, segments: Segments) -> Tensor:
     """Products [R * N, K] of rows. Differentiable: 0 where a value is 0, as pyg-lib has it."""
     return _Product.apply(values, segments)  # type: ignore[no-any-return]
@@ -160,8 +175,11 @@ def extreme(values: Tensor, segments: Segments, op: int) -> tuple[Tensor, Tensor
         found = arg >= 0
         row = torch.arange(len(arg), device=arg.device, dtype=torch.int64) // max(segments.count, 1)
         place = torch.where(found, arg - (row * segments.length).unsqueeze(1), segments.length)
-    if values.requires_grad and torch.is_grad_enabled() and values.shape[0]:
-        out = torch.where(found, values.gather(0, arg.clamp(min=0)), 0)
+    if values.requires_grad and torch.is_grad_enabled():
+        if values.shape[0]:
+            out = torch.where(found, values.gather(0, arg.clamp(min=0)), 0)
+        else:
+            out = out + values.sum(0)  # nothing, but a part of the graph
     return out.to(values.dtype), place
 
 

@@ -24,10 +24,15 @@ def check_values(op: str, src: Tensor, dtypes: Sequence[torch.dtype]) -> None:
         fail(op, "src", "a tensor of at least one axis", "shape []")
 
 
-def check_index(op: str, name: str, index: Tensor, src: Tensor) -> None:
-    """Integers on the device of the values."""
+def check_integers(op: str, name: str, index: Tensor) -> None:
+    """Integers as indices have them."""
     if index.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"pyg::{op}: {name} must be int64 or int32, got {index.dtype}")
+
+
+def check_index(op: str, name: str, index: Tensor, src: Tensor) -> None:
+    """Integers on the device of the values."""
+    check_integers(op, name, index)
     if index.device != src.device:
         hint = f"move one of them with .to({str(src.device)!r})"
         fail(op, name, f"on the device of src ({src.device})", f"device {index.device}", hint)

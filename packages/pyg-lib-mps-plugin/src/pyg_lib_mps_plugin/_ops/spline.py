@@ -70,12 +70,12 @@ def spline_weighting(x: Tensor, weight: Tensor, basis: Tensor, weight_index: Ten
     if kernels.order is None or edges * places == 0:
         return x.new_zeros((edges, weight.shape[2]))
     order = kernels.order.to(torch.int64)
-    rows = core.take(x, core.of_index((order // places).unsqueeze(0), edges))
+    rows = core.pick(x, (order // places).unsqueeze(0), edges)
     ptr = torch.cat((kernels.begin, kernels.end[-1:]))
     products = segment_matmul(rows, ptr, weight)
     back = torch.empty_like(order)
     back[order] = torch.arange(len(order), dtype=order.dtype, device=order.device)
-    products = core.take(products, core.of_index(back.unsqueeze(0), len(order)))
+    products = core.pick(products, back.unsqueeze(0), len(order))
     products = products.view(edges, places, weight.shape[2])
     return (products * basis.unsqueeze(2)).sum(dim=1)
 
