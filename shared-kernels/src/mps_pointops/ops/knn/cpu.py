@@ -143,8 +143,8 @@ def _near_cosine(query: Tensor, points: Tensor, count: int) -> Tensor:
     # each rounding changes the cosine by less than 2**-24: D of them in the dot product, D in the
     # norms, a few after that; twice that on either side
     near = rough <= worst + (points.shape[1] + 8) * 2.0**-21
-    # vectors whose products overflow or are flushed have no such bound: they are always near, and to
-    # such a query everything is, as no distance is known
+    # vectors whose products overflow or are flushed have no such bound and are always near; to such
+    # a query everything is, as no distance is known
     return near | odd
 
 
