@@ -77,9 +77,9 @@ def test_infinite_and_zero_radii():
 
 
 def test_ranges_same_rows_and_blocks(monkeypatch):
-    import mps_pointops.ops.ball_query.cpu as room
+    import mps_pointops._cpu.rows as room
 
-    monkeypatch.setattr(room, "_PAIRS", 150)
+    monkeypatch.setattr(room, "PAIRS", 150)
     ref = _points("duplicates", 90)
     first = torch.tensor([0] * 40 + [40] * 50)
     last = torch.tensor([40] * 40 + [90] * 50)

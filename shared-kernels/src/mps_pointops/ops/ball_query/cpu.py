@@ -1,19 +1,27 @@
-"""Ball query on CPU tensors: every pair, in row blocks of bounded memory."""
+"""Ball query on CPU tensors.
+
+Large clouds of few coordinates are searched in a tree; small clouds, all together, high dimensions
+and very full balls in input order, in blocks of bounded memory. The result does not depend on
+which.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from mps_pointops._arithmetic import squared_distance
+from mps_pointops._cpu.pairs import Array
+from mps_pointops._cpu.rows import Runs, runs, together
+from mps_pointops._cpu.tree import LARGEST_DIM, Tree
 from mps_pointops._rules import Rule, distance_rule
+from mps_pointops.ops.ball_query.hits import Hits
+from mps_pointops.ops.ball_query.scan import scan
 from mps_pointops.ops.ball_query.threshold import Threshold, threshold
-from mps_pointops.ops.knn.cpu import rough_distance, row_ranges
-
-# pairs looked at together
-_PAIRS = 2**21
+from mps_pointops.ops.ball_query.tree import BallSearch
 
 
 def ball_query_cpu(
@@ -30,21 +38,16 @@ def ball_query_cpu(
 ) -> tuple[Tensor, Tensor]:
     """Operator kernel; arguments as the schema in `ball_query.py`."""
     query, ref, order = query.detach(), ref.detach(), distance_rule("ball_query", rule)
-    rows = query.shape[0]
-    distance = query.new_zeros((rows, K))
-    index = query.new_full((rows, K), -1, dtype=torch.int64)
-    if rows == 0 or K == 0 or ref.shape[0] == 0:
-        return distance, index
+    hits = Hits.none(query, K)
+    assert hits.distance is not None
+    assert hits.index is not None
     limit = threshold(radius, round_radius, query.dtype)
-    for here, low, inside in _blocks(query, ref, first, last, clouds, limit, order):
-        if ignore_same_index:
-            _leave_out_same(inside, here, low)
-        place = inside.cumsum(dim=1)
-        which, number = (inside & (place <= K)).nonzero(as_tuple=True)
-        row, slot = here[which], place[which, number] - 1
-        index[row, slot] = number if first is None else number + low
-        distance[row, slot] = squared_distance(query[row], ref[low + number], order)
-    return distance, index
+    _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits)
+    index = hits.index
+    if first is None and clouds > 1 and K > 0:  # indices count in the cloud
+        base = torch.arange(clouds).unsqueeze(1) * (ref.shape[0] // clouds)
+        index = torch.where(index < 0, index, (index.view(clouds, -1) - base).view_as(index))
+    return hits.distance, index
 
 
 def ball_count_cpu(
@@ -61,49 +64,77 @@ def ball_count_cpu(
 ) -> Tensor:
     """Operator kernel; arguments as the schema in `ball_query.py`."""
     query, ref, order = query.detach(), ref.detach(), distance_rule("ball_count", rule)
-    counts = query.new_zeros(query.shape[0], dtype=torch.int64)
+    hits = Hits.none(query, K, only_count=True)
     limit = threshold(radius, round_radius, query.dtype)
-    for here, low, inside in _blocks(query, ref, first, last, clouds, limit, order):
-        if ignore_same_index:
-            _leave_out_same(inside, here, low)
-        counts[here] = inside.sum(dim=1).clamp(max=K)
-    return counts
+    _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits)
+    return hits.counts
 
 
-def _blocks(
+def _search(
     query: Tensor,
     ref: Tensor,
     first: Tensor | None,
     last: Tensor | None,
     clouds: int,
     limit: Threshold,
+    ignore_same_index: bool,
     rule: Rule,
-) -> Iterator[tuple[Tensor, int, Tensor]]:
-    """Rows, the first point they look at, and which of their points are inside."""
-    for begin, end, low, high in row_ranges(len(query), len(ref), first, last, clouds):
-        step = max(1, _PAIRS // (high - low))
-        for row in range(begin, end, step):
-            here = torch.arange(row, min(row + step, end), device=query.device)
-            yield here, low, _inside(query[here], ref[low:high], limit, rule)
+    hits: Hits,
+) -> None:
+    if len(query) == 0 or hits.K == 0 or len(ref) == 0:
+        return
+    found = runs(len(query), len(ref), first, last, clouds)
+    treed = _worth_a_tree(found, ref.shape[1], hits.K, limit)
+    if not treed.all():
+        scan(query, ref, found.only(~treed), limit, rule, ignore_same_index, hits)
+    if treed.any():
+        _by_tree(query, ref, found.only(treed), limit, ignore_same_index, rule, hits)
 
 
-def _leave_out_same(inside: Tensor, rows: Tensor, low: int) -> None:
-    numbers = torch.arange(low, low + inside.shape[1], device=inside.device)
-    inside &= numbers != rows.unsqueeze(1)
+def _worth_a_tree(found: Runs, dim: int, K: int, limit: Threshold) -> Array:
+    """Which runs a tree answers sooner than looking at every pair does, as measured."""
+    usual = limit.scale == 1.0 and 0.0 < limit.squared < np.inf
+    if not usual or dim > LARGEST_DIM:
+        return np.zeros(len(found), np.bool_)
+    rows, sizes = found.rows, found.sizes
+    tree = 50_000 + 200 * sizes + rows * (4_000 + 100 * min(K, 64))  # nanoseconds
+    worth: Array = tree < 20 * rows * sizes
+    return worth
 
 
-def _inside(query: Tensor, points: Tensor, limit: Threshold, rule: Rule) -> Tensor:
-    """Which of the pairs [M, N] are inside: a quick sum first, the rule where it is close."""
-    # flushing decides at such scales; in float64 every step is rounded, and that is quick
-    if limit.scale != 1.0 or query.dtype == torch.float64:
-        d2 = squared_distance(query.unsqueeze(1), points, rule, limit.scale)
-        return d2 < limit.squared
-    rough = rough_distance(query, points)
-    # rounding in any order changes a sum of D squares by less than this part of it
-    margin = (points.shape[1] + 4) * 2.0**-22
-    inside = rough < limit.squared * (1.0 - margin)
-    close = (rough <= limit.squared * (1.0 + margin)) & ~inside
-    row, number = close.nonzero(as_tuple=True)
-    d2 = squared_distance(query[row], points[number], rule, limit.scale)
-    inside[row, number] = d2 < limit.squared
-    return inside
+def _by_tree(
+    query: Tensor,
+    ref: Tensor,
+    found: Runs,
+    limit: Threshold,
+    ignore_same_index: bool,
+    rule: Rule,
+    hits: Hits,
+) -> None:
+    q, p = query.numpy(), ref.numpy()
+    finite = np.isfinite(q).all(axis=1)
+    most = np.zeros(len(query))
+    tasks: list[Callable[[], None]] = []
+
+    def search(ball: BallSearch, rows: Array, low: int, high: int) -> None:
+        full, candidates = ball.search(q[rows], rows)
+        if len(full) == 0:
+            return
+        until = (high - low) * hits.K / candidates  # if hits are evenly spread over the input
+        most[full] = np.where(20 * candidates < high - low, 8 * until, high - low)
+        runs_of_full = Runs(full, full + 1, *(np.full(len(full), end) for end in (low, high)))
+        width = int(np.clip(1.5 * np.median(until), 32, 4096))
+        late = scan(query, ref, runs_of_full, limit, rule, ignore_same_index, hits, width, most)
+        ball.list_all(q[late], late)
+
+    for begin, end, low, high in np.stack(found.fields, 1).tolist():
+        tree = Tree(p[low:high], rule, end - begin, collapse=False)
+        rows = begin + finite[begin:end].nonzero()[0]
+        if tree.size == 0 or len(rows) == 0:
+            continue
+        rows = rows[tree.order(q[rows])]
+        ball = BallSearch(tree, low, limit.squared, ignore_same_index, hits)
+        step = min(ball.rows_together(q[rows]), -(-len(rows) // torch.get_num_threads()))
+        for at in range(0, len(rows), step):
+            tasks.append(partial(search, ball, rows[at : at + step], low, high))
+    together(tasks)
