@@ -14,7 +14,10 @@ struct grid { uint size[3]; };
 struct description {
   uint kind, size, align, scalar_size, scalar_kind, components, is_const, reserved;
 };
-template <class P> struct bound {};
+template <class P> struct bound {  // a built-in comes by value
+  enum { kind = 0 };
+  typedef P target;
+};
 template <class T> struct bound<T*> {
   enum { kind = 1 };
   typedef T target;
@@ -47,18 +50,6 @@ template <class P, class Q> constexpr description described(uint kind) {
 template <class P> struct describe {
   static constexpr description value = described<P, typename bound<P>::target>(bound<P>::kind);
 };
-// a built-in is passed by value
-#define MSL_DESCRIBE_VALUE(T)                                                                  \
-  template <> struct describe<T> {                                                             \
-    static constexpr description value = described<T, T>(0);                                   \
-  };
-MSL_DESCRIBE_VALUE(metal::uint)
-MSL_DESCRIBE_VALUE(metal::uint2)
-MSL_DESCRIBE_VALUE(metal::uint3)
-MSL_DESCRIBE_VALUE(metal::ushort)
-MSL_DESCRIBE_VALUE(metal::ushort2)
-MSL_DESCRIBE_VALUE(metal::ushort3)
-
 template <class T> MSL_FN T as_index(uint x, uint y, uint z) {
   typedef elem_t<T> E;
   if constexpr (traits<T>::n == 1) return T(x);

@@ -69,7 +69,7 @@ template <class T> struct vec<T, 2> {
 #define MSL_COMMON(N)                                                                          \
   MSL_IN T& operator[](uint i) { return (&x)[i]; }                                             \
   MSL_IN const T& operator[](uint i) const { return (&x)[i]; }                                 \
-  template <int... I> MSL_IN vec<T, sizeof...(I)> pick(::__msl::at<I...>) const {              \
+  template <int... I> MSL_IN const vec<T, sizeof...(I)> pick(::__msl::at<I...>) const {        \
     return vec<T, sizeof...(I)>((*this)[I]...);                                                \
   }
   MSL_COMMON(2)

@@ -1,0 +1,39 @@
+"""Every kernel of the project is accepted by NVIDIA's compiler; no card is needed."""
+
+import importlib
+import pkgutil
+
+import pytest
+
+import mps_pointops.ops
+from mps_emulator.cuda import _library, _nvrtc
+from mps_emulator.cuda._translate import translate
+from mps_emulator.shader._toolchain import Mode
+from mps_pointops._metal import variants
+
+for _module in pkgutil.walk_packages(mps_pointops.ops.__path__, "mps_pointops.ops."):
+    importlib.import_module(_module.name)
+VARIANTS = dict(variants())
+FIRST = {label.partition(" ")[0]: label for label in reversed(VARIANTS)}  # one of each file
+
+pytestmark = pytest.mark.skipif(not _nvrtc.is_available(), reason="needs a PyTorch with CUDA")
+
+
+def _compile(label: str) -> None:
+    mode = Mode(False, 310, True)
+    translation = translate(VARIANTS[label], mode)
+    chosen = _library.compiler_options(translation, mode, "compute_90")
+    program = translation.program(whole=True, by_value=True)
+    made = _nvrtc.compile_text(program, "program_source", chosen).decode()
+    assert made.count(".entry ") == len(translation.kernels) > 0
+
+
+@pytest.mark.parametrize("label", sorted(FIRST.values()))
+def test_one_variant_of_every_text(label: str) -> None:
+    _compile(label)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label", sorted(set(VARIANTS) - set(FIRST.values())))
+def test_the_other_variants(label: str) -> None:
+    _compile(label)
