@@ -175,4 +175,10 @@ def test_spline_weighting(pyg):
         (pyg.spline_weighting_backward_basis(grad, x, w, number), inputs[1][2]),
     ):
         torch.testing.assert_close(got, leaf.grad)
-    assert pyg.spline_weighting(x[:0], w, b[:0], number[:0]).shape == (0, 5)
+    assert pyg.spline_weighting(x, w[:0], b, number).tolist() == [[0] * 5] * 9
+    leaf = x[:0].clone().requires_grad_()
+    nothing = pyg.spline_weighting(leaf, w, b[:0], number[:0])
+    assert nothing.shape == (0, 5)
+    nothing.sum().backward()
+    with pytest.raises(TypeError, match="weight_index must be int64 or int32"):
+        pyg.spline_weighting(x, w, b, b)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pyg_lib_mps_plugin._ops import segments as core
 from pyg_lib_mps_plugin._ops.dense import segment_matmul
-from pyg_lib_mps_plugin._ops.sizes import fail
+from pyg_lib_mps_plugin._ops.sizes import check_index, fail
 
 
 def _pieces(t: Tensor, degree: int) -> list[Tensor]:
@@ -65,10 +65,14 @@ def spline_weighting(x: Tensor, weight: Tensor, basis: Tensor, weight_index: Ten
     if basis.shape != weight_index.shape or basis.dim() != 2 or len(basis) != len(x):
         got = f"shapes {list(basis.shape)} and {list(weight_index.shape)}"
         fail(op, "basis and weight_index", f"of one shape [{len(x)}, S]", got)
+    check_index(op, "weight_index", weight_index, x)
     edges, places = basis.shape
-    kernels = core.of_index(weight_index.reshape(1, -1), weight.shape[0])
-    if kernels.order is None or edges * places == 0:
+    if weight.shape[0] == 0:
         return x.new_zeros((edges, weight.shape[2]))
+    if edges * places == 0:
+        return (x @ weight[0]) * basis.sum(1, keepdim=True)  # nothing, but a part of the graph
+    kernels = core.of_index(weight_index.reshape(1, -1), weight.shape[0])
+    assert kernels.order is not None
     order = kernels.order.to(torch.int64)
     rows = core.pick(x, (order // places).unsqueeze(0), edges)
     ptr = torch.cat((kernels.begin, kernels.end[-1:]))
