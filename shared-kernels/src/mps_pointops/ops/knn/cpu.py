@@ -1,4 +1,4 @@
-"""k nearest neighbours on CPU tensors; by cosine every pair, in row blocks of bounded memory."""
+"""k nearest neighbours on CPU tensors; by cosine: every pair, in row blocks of bounded memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mps_pointops._arithmetic import (
     distance_bits,
     norm,
     square_root,
-    squared_distance,
     takes_part,
 )
+from mps_pointops._cpu.rows import runs
 from mps_pointops._rules import Rule
 from mps_pointops.ops.knn.squared import nearest_points
 
@@ -43,68 +43,78 @@ def knn_cpu(
     if chosen is not Rule.COSINE:
         distance, index = nearest_points(query, ref, first, last, clouds, k, chosen)
         return (square_root(distance) if euclidean else distance), index
+    return _nearest_directions(query, ref, first, last, clouds, k)
+
+
+def _nearest_directions(
+    query: Tensor,
+    ref: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    k: int,
+) -> tuple[Tensor, Tensor]:
+    """Cosine distances and indices [M, k]."""
     rows = query.shape[0]
     distance = query.new_full((rows, k), torch.inf)
     index = query.new_full((rows, k), -1, dtype=torch.int64)
     if rows == 0 or k == 0 or ref.shape[0] == 0:
         return distance, index
     search = _nearest_in_double if query.dtype == torch.float64 else _nearest
-    queries, refs = _Points.of(query, chosen), _Points.of(ref, chosen)
-    for begin, end, low, high in row_ranges(rows, ref.shape[0], first, last, clouds):
-        points = refs[low:high]
+    queries, refs = _Vectors.of(query), _Vectors.of(ref)
+    found = runs(rows, ref.shape[0], first, last, clouds)
+    for begin, end, low, high in zip(*(field.tolist() for field in found.fields), strict=True):
+        vectors = refs[low:high]
         count = min(k, high - low)
         step = max(1, _PAIRS // (high - low))
         for row in range(begin, end, step):
             here = slice(row, min(row + step, end))
-            d, number = search(queries[here], points, count, chosen)
+            d, number = search(queries[here], vectors, count)
             distance[here, :count] = d
             index[here, :count] = number if first is None else number + low * (number >= 0)
-    return (square_root(distance) if euclidean and chosen is not Rule.COSINE else distance), index
+    return distance, index
 
 
 @dataclass
-class _Points:
-    """Points [N, D] with what is worked out once for all pairs; `norm` for the cosine only."""
+class _Vectors:
+    """Vectors [N, D] with what is worked out once for all pairs."""
 
     xyz: Tensor
     takes_part: Tensor
-    norm: Tensor | None
+    norm: Tensor
 
     @classmethod
-    def of(cls, points: Tensor, rule: Rule) -> _Points:
-        return cls(points, takes_part(points, rule), norm(points) if rule is Rule.COSINE else None)
+    def of(cls, vectors: Tensor) -> _Vectors:
+        return cls(vectors, takes_part(vectors, Rule.COSINE), norm(vectors))
 
-    def __getitem__(self, rows: slice | Tensor) -> _Points:
-        lengths = None if self.norm is None else self.norm[rows]
-        return _Points(self.xyz[rows], self.takes_part[rows], lengths)
+    def __getitem__(self, rows: slice | Tensor) -> _Vectors:
+        return _Vectors(self.xyz[rows], self.takes_part[rows], self.norm[rows])
 
     def __len__(self) -> int:
         return len(self.xyz)
 
 
-def _distance(a: _Points, b: _Points, rule: Rule) -> Tensor:
-    """Distances of points (..., D), broadcast."""
-    if a.norm is None or b.norm is None:
-        return squared_distance(a.xyz, b.xyz, rule)
+def _distance(a: _Vectors, b: _Vectors) -> Tensor:
+    """Distances of vectors (..., D), broadcast."""
     return cosine_distance(a.xyz, b.xyz, a.norm, b.norm)
 
 
-def _nearest(query: _Points, points: _Points, count: int, rule: Rule) -> tuple[Tensor, Tensor]:
+def _nearest(query: _Vectors, points: _Vectors, count: int) -> tuple[Tensor, Tensor]:
     """Distances and indices [M, count] in float32, (inf, -1) where there is no pair."""
-    keys = _candidate_keys(query, points, count, rule)
+    keys = _candidate_keys(query, points, count)
     best = torch.topk(keys, count, dim=1, largest=False, sorted=True).values
     found = best < _NONE
     distance = torch.where(found, bits_distance(best >> 32), torch.inf)
     return distance, torch.where(found, best & 0xFFFFFFFF, -1)
 
 
-def _candidate_keys(query: _Points, points: _Points, count: int, rule: Rule) -> Tensor:
+def _candidate_keys(query: _Vectors, points: _Vectors, count: int) -> Tensor:
     """Keys that hold the `count` smallest of every row [M, at least count].
 
     A key is one integer a pair, in the order (distance, index); `_NONE` if no pair. A quick sum
     finds the pairs that can be among the smallest; the rule is worked out for those.
     """
-    near = (_near_cosine if rule is Rule.COSINE else _near)(query.xyz, points.xyz, count)
+    near = _near(query.xyz, points.xyz, count)
     near &= query.takes_part.unsqueeze(1) & points.takes_part
     row, number = near.nonzero(as_tuple=True)
     bits = torch.empty_like(row)
@@ -112,7 +122,7 @@ def _candidate_keys(query: _Points, points: _Points, count: int, rule: Rule) -> 
     step = max(1, _COORDINATES // points.xyz.shape[1])
     for begin in range(0, len(row), step):
         here = slice(begin, begin + step)
-        bits[here] = distance_bits(_distance(query[row[here]], points[number[here]], rule))
+        bits[here] = distance_bits(_distance(query[row[here]], points[number[here]]))
     counts = near.sum(dim=1)
     slot = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
     keys = bits.new_full((len(query), max(count, int(counts.max()))), _NONE)
@@ -121,15 +131,7 @@ def _candidate_keys(query: _Points, points: _Points, count: int, rule: Rule) -> 
 
 
 def _near(query: Tensor, points: Tensor, count: int) -> Tensor:
-    """Pairs [M, N] that hold those of the `count` smallest squared distances of every row."""
-    rough = rough_distance(query, points)
-    worst = rough.topk(count, dim=1, largest=False).values[:, -1:]
-    # twice what rounding in any order can change, and what is lost in subnormal numbers
-    return rough <= worst * (1.0 + (points.shape[1] + 4) * 2.0**-21) + 2.0**-120
-
-
-def _near_cosine(query: Tensor, points: Tensor, count: int) -> Tensor:
-    """The same for cosine distances."""
+    """Pairs [M, N] that hold those of the `count` smallest distances of every row."""
 
     def directions(vectors: Tensor) -> tuple[Tensor, Tensor]:
         size = vectors.abs().amax(dim=1)
@@ -148,9 +150,7 @@ def _near_cosine(query: Tensor, points: Tensor, count: int) -> Tensor:
     return near | odd
 
 
-def _nearest_in_double(
-    query: _Points, points: _Points, count: int, rule: Rule
-) -> tuple[Tensor, Tensor]:
+def _nearest_in_double(query: _Vectors, points: _Vectors, count: int) -> tuple[Tensor, Tensor]:
     """As `_nearest`, in float64, where a distance and an index do not fit in one integer."""
     distance = query.xyz.new_full((len(query), count), torch.inf)
     index = query.xyz.new_full((len(query), count), -1, dtype=torch.int64)
@@ -158,7 +158,7 @@ def _nearest_in_double(
     count = min(count, len(possible))
     if len(rows) == 0 or count == 0:
         return distance, index
-    d = _distance(query[rows.unsqueeze(1)], points[possible], rule)
+    d = _distance(query[rows.unsqueeze(1)], points[possible])
     worst = d.topk(count, dim=1, largest=False).values[:, -1:]
     # all that are nearer than the last place, then the first of those as far as it
     nearer, tied = d < worst, d == worst
@@ -169,27 +169,3 @@ def _nearest_in_double(
     distance[rows, :count] = d
     index[rows, :count] = possible[number.gather(1, order)]
     return distance, index
-
-
-def rough_distance(query: Tensor, points: Tensor) -> Tensor:
-    """Squared distances of all pairs [M, N], in float32 without care for rounding; NaN is inf."""
-    rough = query.new_zeros((query.shape[0], points.shape[0]))
-    for q, p in zip(query.t(), points.t().contiguous(), strict=True):
-        difference = q.unsqueeze(1) - p
-        rough.addcmul_(difference, difference)
-    return torch.where(torch.isnan(rough), torch.inf, rough)
-
-
-def row_ranges(
-    rows: int, size: int, first: Tensor | None, last: Tensor | None, clouds: int
-) -> list[tuple[int, int, int, int]]:
-    """Ranges of rows that look at the same points: (first row, last row, first, last point)."""
-    if first is None or last is None:
-        m, n = rows // clouds, size // clouds
-        return [(b * m, (b + 1) * m, b * n, (b + 1) * n) for b in range(clouds) if m and n]
-    starts = first.new_ones(rows, dtype=torch.bool)
-    starts[1:] = (first[1:] != first[:-1]) | (last[1:] != last[:-1])
-    begins = starts.nonzero()[:, 0]
-    ends = [*begins[1:].tolist(), rows]
-    ranges = zip(begins.tolist(), ends, first[begins].tolist(), last[begins].tolist(), strict=True)
-    return [(begin, end, low, high) for begin, end, low, high in ranges if low < high]
