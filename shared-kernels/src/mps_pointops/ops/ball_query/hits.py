@@ -44,3 +44,9 @@ class Hits:
             width = index.shape[1]
             self.index.numpy()[rows, :width] = index
             self.distance.numpy()[rows, :width] = distance
+
+    def clear(self, rows: Array) -> None:
+        """Take back what was found of some rows."""
+        self.counts.numpy()[rows] = 0
+        if self.index is not None and self.distance is not None:
+            self.index.numpy()[rows], self.distance.numpy()[rows] = -1, 0

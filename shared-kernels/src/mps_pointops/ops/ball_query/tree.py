@@ -68,7 +68,9 @@ class BallSearch:
             here = listed[begin:end]
             self._list(query[here], rows[here], max(1, int(widths[min(end, len(widths)) - 1])))
             begin = end
-        return rows[left[slow]], counts[slow]
+        full_rows = rows[left[slow]]
+        self.hits.clear(full_rows)  # some of their hits were listed above
+        return full_rows, counts[slow]
 
     def list_all(self, query: Array, rows: Array) -> None:
         """Search in the tree, however many candidates there are."""
