@@ -59,12 +59,13 @@ def test_ratios(device):
     assert len(fps(x, ratio=torch.tensor([0.6], device=device))) == 16
     assert len(fps(x, ratio=torch.tensor([0.6], dtype=torch.float64))) == 15
     assert len(fps(x, ratio=1)) == 25
+    assert len(fps(x, ratio=torch.tensor(1, device=device))) == 25
     per_cloud = torch.tensor([0.2, 0.9], device=device)
     assert (fps(x, batch, per_cloud) >= 10).tolist() == [False] * 2 + [True] * 14
     assert len(fps(x, batch, 0.0)) == 0
     with pytest.raises(ValueError, match="ratio must be of shape"):
         fps(x, batch, torch.tensor([0.1, 0.2, 0.3], device=device), batch_size=2)
-    with pytest.raises(ValueError, match="ratio must be finite and not negative"):
+    with pytest.raises(ValueError, match=r"ratio must be finite and not negative, got -0\.5"):
         fps(x, ratio=-0.5)
 
 
@@ -142,6 +143,8 @@ def test_errors(device):
         fps(x, torch.tensor([0, 0, 1, 1], device=device), batch_size=1)
     with pytest.raises(ValueError, match="ptr must be ascending from 0 to 4"):
         fps(x, ptr=[0, 3])
+    with pytest.raises(TypeError, match="ptr must be int64 or int32"):
+        fps(x, ptr=[0, 2.5, 4])
     with pytest.raises(ValueError, match="ptr must be ascending from 0 to 4"):
         fps(x, ptr=torch.tensor([0, 3, 2, 4], device=device))
 

@@ -32,7 +32,7 @@ def test_dimensions(device, dim):
     assert_same_bits(edges[0], torch.arange(9).repeat_interleave(12))
 
 
-@pytest.mark.parametrize("k", [0, 1, 32, 33, 34, 150, 500])
+@pytest.mark.parametrize("k", [0, 1, 32, 33, 34, 150, 500, 2**63 - 1])
 def test_any_k(device, exact, pairs, k):
     x = exact.points(33, 3)
     assert pairs(knn(x.float().to(device), x.float().to(device), k)) == exact.knn(x, x, k)
@@ -175,6 +175,7 @@ def test_graph_of_few(device, pairs, size):
     x = torch.zeros(size, 3, device=device)
     assert pairs(knn_graph(x, 4)) == []
     assert len(pairs(knn_graph(x, 4, loop=True))) == size
+    assert pairs(knn_graph(x, 2**63 - 1)) == []
     assert pairs(knn_graph(x, 0)) == []
 
 

@@ -73,7 +73,7 @@ def test_scales(device):
         assert_same_bits(radius_graph(base * scale, 0.5 * scale, max_num_neighbors=300), wanted)
 
 
-@pytest.mark.parametrize("limit", [0, 1, 32, 39, 40, 1000, None])
+@pytest.mark.parametrize("limit", [0, 1, 32, 39, 40, 1000, 2**63 - 1, None])
 def test_limits(device, exact, pairs, limit):
     x = exact.points(40, 2)
     wanted = exact.radius(x, x, 26, limit=limit)

@@ -35,8 +35,8 @@ def _knn_graph(
     (points,) = coordinates(op, shift=rule != Rule.COSINE, x=x)
     rule = check_rule(op, rule, points.shape[1], cosine=True)
     where = segments(op, points, points, batch, batch, batch_size=batch_size)
-    k = as_int(op, "k", k)
     size = points.shape[0]
+    k = as_int(op, "k", min(k, size))  # any k of the schema
     places = min(k + 1, size)
     if k == 0 or size == 0:
         where.facts.fetch()  # an order that is wrong is told even so

@@ -46,7 +46,7 @@ def _knn(
     x, y = coordinates(op, shift=rule != Rule.COSINE, x=x, y=y)
     rule = check_rule(op, rule, x.shape[1], cosine=True)
     where = segments(op, x, y, batch_x, batch_y, ptr_x, ptr_y, batch_size)
-    k = min(as_int(op, "k", k), x.shape[0])
+    k = as_int(op, "k", min(k, x.shape[0]))  # any k of the schema
     if k == 0 or y.shape[0] == 0:
         return _no_edges(y, where)
     counts = available(x, y, where, rule).clamp(max=k)
@@ -74,7 +74,7 @@ def _radius(
     where = segments(op, x, y, batch_x, batch_y, ptr_x, ptr_y, batch_size)
     places = x.shape[0]
     if max_num_neighbors is not None:
-        places = min(as_int(op, "max_num_neighbors", max_num_neighbors), places)
+        places = as_int(op, "max_num_neighbors", min(max_num_neighbors, places))
     if places == 0 or y.shape[0] == 0:
         return _no_edges(y, where)
     # nothing is closer than a radius that is no number

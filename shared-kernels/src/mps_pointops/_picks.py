@@ -50,8 +50,10 @@ class Ratio:
         if value is None:  # in the dtype of the coordinates
             kind = dtype if dtype.is_floating_point else torch.float32
             value = torch.tensor(0.5, dtype=kind, device="cpu")
+        if value.dtype in (torch.int64, torch.int32):
+            value = value.to(torch.float32)
         if not value.is_floating_point() or value.dim() > 1:
-            wanted = "a number or a float tensor of shape [] or [B]"
+            wanted = "a number or a float, int64 or int32 tensor of shape [] or [B]"
             fail_type(op, "ratio", wanted, f"{value.dtype} of shape {list(value.shape)}")
         if value.device.type != "cpu":
             check_same_device(op, "ratio", value, "x", points)
@@ -80,7 +82,9 @@ class Ratio:
     def check(self, valid: int, total: int) -> None:
         """Raise if a value has no meaning, or asks for more than can be counted."""
         if not valid:
-            fail_value(self.op, "ratio", "finite and not negative", "a tensor with other values")
+            known = self.on_host and self.value.dim() == 0
+            got = str(self.value.item()) if known else "a tensor with other values"
+            fail_value(self.op, "ratio", "finite and not negative", got)
         if total > MAX_POINTS:
             fail_value(self.op, "ratio", f"for at most {MAX_POINTS} picks in all", str(total))
 

@@ -94,10 +94,8 @@ def fps(  # type: ignore[no-redef]
     begins: Tensor | None = None
     if ptr is not None:  # it wins over batch, as in the original
         batch = None
-        if isinstance(ptr, Tensor):
-            begins = ptr
-        else:  # stays on the host, where nothing has to be read back
-            begins = torch.tensor(ptr, dtype=torch.int64, device="cpu")
+        # a list stays on the host, where nothing has to be read back
+        begins = ptr if isinstance(ptr, Tensor) else torch.tensor(ptr, device="cpu")
     if batch is None:
         batch_size = None
     else:
