@@ -61,8 +61,14 @@ def runs(rows: int, size: int, first: Tensor | None, last: Tensor | None, clouds
     starts = np.ones(rows, np.bool_)
     starts[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
     begin = starts.nonzero()[0]
-    found = Runs(begin, np.append(begin[1:], rows), low[begin], high[begin])
+    found = Runs(begin, np.append(begin, rows)[1:], low[begin], high[begin])
     return found.only(found.low < found.high)
+
+
+def count_in_cloud(index: Tensor, clouds: int, size: int) -> Tensor:
+    """Indices [M, k] into equal clouds of `size` points, as indices into each; -1 stays."""
+    base = torch.arange(clouds).unsqueeze(1) * size
+    return torch.where(index < 0, index, (index.view(clouds, -1) - base).view_as(index))
 
 
 @dataclass

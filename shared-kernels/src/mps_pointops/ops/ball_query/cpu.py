@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._cpu.pairs import Array
-from mps_pointops._cpu.rows import Runs, runs, together
+from mps_pointops._cpu.rows import Runs, count_in_cloud, runs, together
 from mps_pointops._cpu.tree import LARGEST_DIM, Tree
 from mps_pointops._rules import Rule, distance_rule
 from mps_pointops.ops.ball_query.hits import Hits
@@ -44,9 +44,8 @@ def ball_query_cpu(
     limit = threshold(radius, round_radius, query.dtype)
     _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits)
     index = hits.index
-    if first is None and clouds > 1 and K > 0:  # indices count in the cloud
-        base = torch.arange(clouds).unsqueeze(1) * (ref.shape[0] // clouds)
-        index = torch.where(index < 0, index, (index.view(clouds, -1) - base).view_as(index))
+    if first is None and clouds > 1 and K > 0:
+        index = count_in_cloud(index, clouds, ref.shape[0] // clouds)
     return hits.distance, index
 
 

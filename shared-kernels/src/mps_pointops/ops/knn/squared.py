@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mps_pointops._cpu.nearest import nearest, rows_together
 from mps_pointops._cpu.pairs import Array
-from mps_pointops._cpu.rows import Runs, runs, together
+from mps_pointops._cpu.rows import Runs, count_in_cloud, runs, together
 from mps_pointops._cpu.tree import LARGEST_DIM, Tree
 from mps_pointops._rules import Rule
 from mps_pointops.ops.knn.pairwise import by_pairs
@@ -44,9 +44,8 @@ def nearest_points(
         pairwise = Runs(*map(np.append, pairwise.fields, left.fields))
     if len(pairwise):
         by_pairs(query, ref, pairwise, k, rule, distance, index)
-    if first is None and clouds > 1:  # indices count in the cloud
-        base = torch.arange(clouds).unsqueeze(1) * (ref.shape[0] // clouds)
-        index = torch.where(index < 0, index, (index.view(clouds, -1) - base).view_as(index))
+    if first is None and clouds > 1:
+        index = count_in_cloud(index, clouds, ref.shape[0] // clouds)
     return distance, index
 
 
