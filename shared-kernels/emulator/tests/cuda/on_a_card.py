@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
+import time
 import traceback
 from collections.abc import Callable
 
@@ -237,6 +239,55 @@ def counts() -> None:
         raise AssertionError(f"{counted.kernels}, {counted.readbacks}")
     if not {"aten::sum", "aten::add.Tensor"} <= set(counted.operators):
         raise AssertionError(f"{counted.operators}")
+
+
+@check
+def repeated_launches() -> None:
+    kernel = compiled(
+        "kernel void f(device float* o, device const float* x, constant long* n, constant float& s,"
+        " uint i [[thread_position_in_grid]]) { o[i] = x[i] * s + float(n[i % 2]); }"
+    ).f
+    given = torch.arange(96, dtype=torch.float32, device="cuda")
+    for at in range(8):
+        x, out = given[at % 3 :], torch.zeros(64, device="cuda")
+        kernel(out, x, [at, -at], at / 2, threads=64, group_size=32)
+        equal(out, [(i + at % 3) * at / 2 + (-at if i % 2 else at) for i in range(64)])
+    refused(
+        RuntimeError,
+        "elements of 8 bytes",
+        lambda: kernel(out, x.double(), [1, 2], 1.0, threads=64, group_size=32),
+    )
+    refused(
+        RuntimeError,
+        "CPU tensor",
+        lambda: kernel(out, x.cpu(), [1, 2], 1.0, threads=64, group_size=32),
+    )
+    times = []
+    for _ in range(2000):
+        began = time.perf_counter()
+        kernel(out, x, [1, 2], 1.0, threads=64, group_size=32)
+        times.append(time.perf_counter() - began)
+    torch.cuda.synchronize()
+    print(f"  host time of a launch: {statistics.median(times) * 1e6:.1f} us")
+
+
+@check
+def graphs() -> None:
+    kernel = compiled(
+        "kernel void f(device float* o, constant long& n, uint i [[thread_position_in_grid]])"
+        " { o[i] = o[i] * 2.0f + float(n); }"
+    ).f
+    out = torch.zeros(64, device="cuda")
+    kernel(out, 0, threads=64, group_size=64)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kernel(out, 1, threads=64, group_size=64)
+        torch.mps.synchronize()
+        kernel(out, 5, threads=64, group_size=64)
+    equal(out, [0.0] * 64)
+    graph.replay()
+    graph.replay()
+    equal(out, [35.0] * 64)
 
 
 def main() -> None:

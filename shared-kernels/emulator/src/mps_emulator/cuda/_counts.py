@@ -103,6 +103,11 @@ def count(*, operators: bool = True) -> Iterator[Counts]:
         _library.launched.remove(add)
 
 
+def is_open() -> bool:
+    """Returns whether a counter of operators is open."""
+    return bool(_open)
+
+
 @contextlib.contextmanager
 def inside() -> Iterator[None]:
     """Lets the open counters see the operators that a kernel written in Python calls."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
 _SHARED_BYTES = 1  # CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
 _MAX_THREADS = 0  # CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+# what torch.cuda.current_stream() asks, without the objects; a build without CUDA has neither
+_current_device: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", lambda: 0)
+_raw_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0)
 
 
 class Module:
@@ -60,21 +64,15 @@ class Function:
         """Threads that a block may have."""
         return self._attribute(_MAX_THREADS)
 
-    def launch(
-        self,
-        blocks: Sequence[int],
-        threads: Sequence[int],
-        parameters: ctypes.Array[ctypes.c_void_p],
-    ) -> None:
+    def launch(self, sizes: Sequence[Any], parameters: ctypes.Array[ctypes.c_void_p]) -> None:
         """Starts the kernel on PyTorch's current stream.
 
         Args:
-            blocks: Blocks of the grid, three numbers.
-            threads: Threads of a block, three numbers.
+            sizes: Blocks of the grid and threads of a block, three numbers each.
             parameters: The addresses of the arguments.
         """
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        code = self._launch(self._handle, *blocks, *threads, 0, stream, parameters, None)
+        stream = ctypes.c_void_p(_raw_stream(_current_device()))
+        code = self._launch(self._handle, *sizes, 0, stream, parameters, None)
         if code:
             _check(code, "launch a kernel")
 

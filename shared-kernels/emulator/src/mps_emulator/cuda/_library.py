@@ -7,7 +7,6 @@ import hashlib
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,9 +26,11 @@ from mps_emulator.shader._pipeline import (
 from mps_emulator.shader._toolchain import Mode
 
 from . import _driver, _nvrtc
+from ._form import Form, Look, look_at
 from ._translate import Translation, entry_name, translate, value_bytes
 
 _LARGEST_GRID = (2**31 - 1, 65535, 65535)
+_MOST_FORMS = 1024  # a kernel keeps, of calls with grids that do not come again
 
 launched: list[Callable[[str], None]] = []
 """Called with the name of each kernel that is launched."""
@@ -157,14 +158,6 @@ def _constant(file: SharedObject, name: str) -> bytes:
     return file.sections[".nv.global.init"].data[symbol.address : symbol.address + symbol.size]
 
 
-@dataclass(frozen=True)
-class _Form:
-    """How the arguments of one call lie: worked out once for calls that look alike."""
-
-    function: _driver.Function
-    by_value: bool
-
-
 class Kernel:
     """One kernel; calling it launches it on PyTorch's current CUDA stream.
 
@@ -178,7 +171,7 @@ class Kernel:
         self._library, self._text = library, kernels[index]
         self._entry = entry_name(index, self._text)
         self._room = value_bytes(self._text)
-        self._forms: dict[Any, _Form] = {}
+        self._prepared: dict[Look, Form] = {}
         self._signature = library.signatures[index]
         slots = [slot for slot in self._signature.slots if slot is not None]
         self._slots = slots  # in the order of the entry point's parameters
@@ -217,28 +210,48 @@ class Kernel:
         """
         if error_buf_idx is not None:
             raise NotImplementedError("error_buf_idx is not supported by mps_emulator.cuda")
+        look: Look | None = None
+        values: list[Any] = []
+        if arg_casts is None and threads is not None:
+            look, values = look_at(args, threads, group_size)
+        form = None if look is None else self._prepared.get(look)
+        if form is None or not form.launch(values):
+            self._launch(args, threads, group_size, arg_casts, look)
+        for listener in launched:
+            listener(self._text.name)
+
+    def _launch(
+        self,
+        args: Sequence[Any],
+        threads: int | Sequence[int] | None,
+        group_size: int | Sequence[int] | None,
+        arg_casts: str | Mapping[int, str] | None,
+        look: Look | None,
+    ) -> None:
+        """Checks everything, launches, and prepares for calls that look the same."""
         grid, group = grid_and_group(self._signature, args, threads, group_size)
         whole = self._is_whole(grid, group)
         bindings = bind(self._signature, args, arg_casts, device="cuda")
         constant = [bindings[s.index] for s in self._slots if s.parameter.space == "constant"]
         by_value = all(b.by_value and b.size <= self._room for b in constant)
-        key = (whole, by_value)
-        form = self._forms.get(key)
-        if form is None:
-            module = self._library.module(whole=whole, by_value=by_value)
-            form = self._forms[key] = _Form(module.function(self._entry), by_value)
+        blocks = [-(-g // b) for g, b in zip(grid, group, strict=True)]
+        if any(count > most for count, most in zip(blocks, _LARGEST_GRID, strict=True)):
+            raise RuntimeError(f"CUDA has no grid of {tuple(blocks)} threadgroups")
+        module = self._library.module(whole=whole, by_value=by_value)
+        function = module.function(self._entry)
         values, keep = self._values(bindings, by_value)
         held = (ctypes.c_uint32 * 3)(*grid)
         addresses = (ctypes.c_void_p * (1 + len(values)))(
             ctypes.addressof(held), *(ctypes.addressof(value) for value in values)
         )
-        blocks = [-(-g // b) for g, b in zip(grid, group, strict=True)]
-        if any(count > most for count, most in zip(blocks, _LARGEST_GRID, strict=True)):
-            raise RuntimeError(f"CUDA has no grid of {tuple(blocks)} threadgroups")
-        form.function.launch(blocks, group, addresses)
+        function.launch((*blocks, *group), addresses)
         del keep
-        for listener in launched:
-            listener(self._text.name)
+        if look is None or not by_value:
+            return
+        if len(self._prepared) >= _MOST_FORMS:
+            self._prepared.clear()
+        order = [slot.index for slot in self._slots]
+        self._prepared[look] = Form(function, look, order, self._room, grid, blocks, group)
 
     def _is_whole(self, grid: Sequence[int], group: Sequence[int]) -> bool:
         even = all(g % b == 0 for g, b in zip(grid, group, strict=True))

@@ -103,6 +103,8 @@ def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        if not _counts.is_open():
+            return function(*args, **kwargs)
         with _counts.inside():
             return function(*args, **kwargs)
 
@@ -114,10 +116,15 @@ def _give_functions() -> None:
 
     functions: dict[str, Any] = {
         "_mps_compileShader": compile_shader,
-        "_mps_deviceSynchronize": torch.cuda.synchronize,
+        "_mps_deviceSynchronize": _synchronize,
         "_mps_emptyCache": torch.cuda.empty_cache,
         "_mps_currentAllocatedMemory": torch.cuda.memory_allocated,
         "_mps_driverAllocatedMemory": torch.cuda.memory_reserved,
     }
     for name, function in functions.items():
         setattr(torch._C, name, function)
+
+
+def _synchronize() -> None:
+    if not torch.cuda.is_current_stream_capturing():  # a graph runs in order anyway
+        torch.cuda.synchronize()
