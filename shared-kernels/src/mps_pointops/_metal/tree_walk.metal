@@ -1,0 +1,102 @@
+// Shared text: what every walk of the tree of spatial/layout.py is made of. After arithmetic.metal and
+// simd32.metal.
+//
+// Node n of a level has the nodes n * 32 + lane of the level below as children, a node of level 0 the
+// places n * 32 + lane of `leaves`. `levels` has two numbers a level: where its boxes start and how many
+// they are.
+//
+// The bound of a box is made by the operations of a distance, in their order. Rounding never swaps two
+// numbers, so no point in the box has a key below it, to the bit, and walks need no slack. Of nodes as
+// far as the last neighbour the smallest row in them decides.
+
+#define LEVELS 6  // 2^31 points: 2^26 leaves, ..., 64, 2
+
+// Key that no point in a box is below, for a query or, `low` and `high`, for all queries in a box.
+static inline uint gap_key(float4 box_low, float4 box_high, float3 low, float3 high) {
+    const float x = max(max(box_low.x - high.x, low.x - box_high.x), 0.0f);
+    const float y = max(max(box_low.y - high.y, low.y - box_high.y), 0.0f);
+    const float z = max(max(box_low.z - high.z, low.z - box_high.z), 0.0f);
+    return as_type<uint>(squared_norm3(x, y, z));
+}
+
+static inline uint point_key(float4 point, float3 query) {
+    return as_type<uint>(squared_norm3(point.x - query.x, point.y - query.y, point.z - query.z));
+}
+
+// Bound of a box and the smallest row in it; both NOTHING if no row in it can be one of [begin, end).
+static inline void look_at_box(
+    device const float4* boxes, ulong at, float3 low, float3 high, uint begin, uint end,
+    thread uint& bound, thread uint& least) {
+    const float4 box_low = boxes[2 * at];
+    const float4 box_high = boxes[2 * at + 1];
+    least = as_type<uint>(box_low.w);
+    const bool possible = least < end && as_type<uint>(box_high.w) >= begin;
+    bound = possible ? gap_key(box_low, box_high, low, high) : NOTHING;
+    least = possible ? least : NOTHING;
+}
+
+// The lane whose pair is the smallest, for pairs that differ. NOTHING as `key`: no pair is left.
+static inline ushort smallest_pair(uint own_key, uint own_index, thread uint& key, thread uint& index) {
+    key = simd_min(own_key);
+    const bool tied = own_key == key;
+    uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(tied))));
+    if ((votes & (votes - 1)) != 0) {
+        const uint least = simd_min(tied ? own_index : NOTHING);
+        votes = uint(ulong(simd_vote::vote_t(simd_ballot(tied && own_index == least))));
+    }
+    const ushort lane = ushort(ctz(votes));
+    index = simd_broadcast(own_index, lane);
+    return lane;
+}
+
+#ifdef ROWS
+// A list of ROWS * 32 pairs in ascending order: slot r * 32 + lane is entry r of that lane. It keeps the
+// smallest pairs; its last slot is what others must come before.
+
+// Fill a list with pairs that come after all others, but for the first slots, which no pair enters: then
+// the last slot is that of pair number `width`.
+static inline void start_list(thread uint* key, thread uint* index, uint width, ushort lane) {
+    for (uint r = 0; r < ROWS; ++r) {
+        const bool used = r * 32 + lane >= ROWS * 32 - width;
+        key[r] = used ? NOTHING : 0;
+        index[r] = used ? NOTHING : 0;
+    }
+}
+
+// One pair, the same in all lanes, that comes before the last slot.
+static inline void insert_pair(thread uint* key, thread uint* index, uint new_key, uint new_index, ushort lane) {
+    uint carried_key = new_key;
+    uint carried_index = new_index;
+    for (uint r = 0; r < ROWS; ++r) {
+        const bool moves = comes_before(carried_key, carried_index, key[r], index[r]);
+        const uint last_key = simd_broadcast(key[r], 31);
+        const uint last_index = simd_broadcast(index[r], 31);
+        const uint left_key = simd_shuffle_up(key[r], 1);
+        const uint left_index = simd_shuffle_up(index[r], 1);
+        const bool enters = lane == 0 || !comes_before(carried_key, carried_index, left_key, left_index);
+        if (moves) {
+            key[r] = enters ? carried_key : left_key;
+            index[r] = enters ? carried_index : left_index;
+        }
+        if (comes_before(carried_key, carried_index, last_key, last_index)) {
+            carried_key = last_key;
+            carried_index = last_index;
+        }
+    }
+}
+
+// 32 pairs in any order, NOTHING where there is none.
+static inline void insert_batch(thread uint* key, thread uint* index, uint new_key, uint new_index, ushort lane) {
+    sort32(new_key, new_index, lane);
+    for (uint r = 0; r < ROWS; ++r) {
+        // entries that all come before the batch stay
+        const uint first_key = simd_broadcast(new_key, 0);
+        const uint first_index = simd_broadcast(new_index, 0);
+        const uint last_key = simd_broadcast(key[r], 31);
+        const uint last_index = simd_broadcast(index[r], 31);
+        if (!comes_before(first_key, first_index, last_key, last_index)) continue;
+        keep_smallest(key[r], index[r], new_key, new_index, lane);
+        if (r + 1 < ROWS) merge_bitonic(new_key, new_index, lane);
+    }
+}
+#endif

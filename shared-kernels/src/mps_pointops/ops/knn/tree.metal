@@ -1,0 +1,177 @@
+// k nearest neighbours by (distance, index) in a tree: one simdgroup a query.
+//
+// The 32 lanes look at the 32 children of a node. Of all that are open the nearest child of the node
+// last opened comes next, until it is too far or none is left; then the walk goes on one level above.
+// The ROWS * 32 best pairs live in registers, sorted across lanes and rows. Points before the last place
+// wait in a queue; a batch of them is sorted and merged at once, a few are inserted one by one.
+// A dispatch fills the places [place, place + width) of every row of the result; a later one takes only
+// pairs after the last place before it, so k is not limited.
+//
+// RULE: arithmetic.metal. ROWS: places kept, in 32s.
+
+#define QUERIES_PER_GROUP 8
+#ifndef POLICY
+#define POLICY (ROWS > 1)
+#endif
+#ifndef FEW
+#define FEW 4
+#endif
+#ifndef BATCH
+#define BATCH 16
+#endif
+
+[[max_total_threads_per_threadgroup(256)]]
+kernel void tree_knn(
+    device const float* query [[buffer(0)]],   // (M, D)
+    device const float4* leaves [[buffer(1)]], // (32 * leaves) x, y, z, bits of the row
+    device const float4* boxes [[buffer(2)]],  // (nodes, 2)
+    device const long* first [[buffer(3)]],    // (M) a query's points have the rows first ...; unread if clouds are equal
+    device const long* last [[buffer(4)]],     // (M) ... up to before last; unread likewise
+    device float* distance [[buffer(5)]],      // (M, k) squared or Euclidean
+    device long* index [[buffer(6)]],          // (M, k) counted in the cloud if clouds are equal, else in the input; -1: none
+    device uint* taken [[buffer(7)]],          // (M, 2) last pair of the dispatch before; unread if k fits in one
+    constant long* shape [[buffer(8)]],
+    constant long* levels [[buffer(9)]],
+    uint group [[threadgroup_position_in_grid]],
+    uint lane_number [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]])
+{
+    const uint dim = uint(shape[0]);
+    const bool equal_clouds = shape[1] != 0;
+    const bool euclidean = shape[4] != 0;
+    const ulong k = ulong(shape[5]);
+    const uint place = uint(shape[6]);
+    const uint width = uint(shape[7]);
+    const uint first_row = uint(shape[8]);
+    const uint end_row = uint(shape[9]);
+    const uint top = uint(shape[10]);  // number of levels
+
+    threadgroup uint queue_key[QUERIES_PER_GROUP * 64];
+    threadgroup uint queue_index[QUERIES_PER_GROUP * 64];
+    threadgroup uint open_bound[QUERIES_PER_GROUP * (LEVELS - 1) * 32];
+    threadgroup uint open_least[QUERIES_PER_GROUP * (LEVELS - 1) * 32];
+    const ushort lane = ushort(lane_number);
+    threadgroup uint* waiting_key = queue_key + simdgroup * 64;
+    threadgroup uint* waiting_index = queue_index + simdgroup * 64;
+    threadgroup uint* above_bound = open_bound + simdgroup * (LEVELS - 1) * 32 + lane;
+    threadgroup uint* above_least = open_least + simdgroup * (LEVELS - 1) * 32 + lane;
+
+    const uint row = first_row + group * QUERIES_PER_GROUP + simdgroup;
+    if (row >= end_row) return;
+    const long cloud = equal_clouds ? row / uint(shape[2]) : 0;
+    const long from = equal_clouds ? cloud * shape[3] : first[row];
+    const long to = equal_clouds ? from + shape[3] : last[row];
+    const uint begin = uint(from);
+    const uint end = to > from ? uint(to) : begin;
+    device const float* centre = query + ulong(row) * dim;
+    const float3 q = float3(centre[0], dim > 1 ? centre[1] : 0.0f, dim > 2 ? centre[2] : 0.0f);
+
+    uint key[ROWS];
+    uint number[ROWS];
+    start_list(key, number, width, lane);
+    uint worst_key = NOTHING;
+    uint worst_index = NOTHING;
+    uint waiting = 0;
+
+    // pairs up to the last place of the dispatch before are taken
+    const bool any_taken = place > 0;
+    const uint taken_key = any_taken ? taken[2 * ulong(row)] : 0;
+    const uint taken_index = any_taken ? taken[2 * ulong(row) + 1] : 0;
+    bool open = begin < end && is_finite_point(centre, dim) && !(any_taken && taken_index == NOTHING);
+
+    uint level = top;  // the children are nodes of the level below; those of level 0 are points
+    uint base = 0;     // number of the first child
+    uint bound = NOTHING;
+    uint least = NOTHING;
+    bool arrived = true;
+    while (open) {
+        if (arrived) {
+            const uint child = base + lane;
+            bound = least = NOTHING;
+            if (child < uint(levels[2 * level - 1])) {
+                look_at_box(boxes, ulong(levels[2 * level - 2]) + child, q, q, begin, end, bound, least);
+            }
+            arrived = false;
+        }
+        uint nearest;
+        uint nearest_least;
+        const ushort pick = smallest_pair(bound, least, nearest, nearest_least);
+        if (!comes_before(nearest, nearest_least, worst_key, worst_index)) {
+            if (level == top) break;
+            ++level;
+            base = (base >> 10) << 5;
+            bound = above_bound[(level - 2) * 32];
+            least = above_least[(level - 2) * 32];
+            continue;
+        }
+        if (lane == pick) bound = least = NOTHING;
+        if (level > 1) {
+            above_bound[(level - 2) * 32] = bound;
+            above_least[(level - 2) * 32] = least;
+            base = (base + pick) * 32;
+            --level;
+            arrived = true;
+            continue;
+        }
+        const float4 point = leaves[ulong(base + pick) * 32 + lane];
+        const uint candidate_index = as_type<uint>(point.w);
+        const uint candidate = point_key(point, q);
+        bool wanted = candidate_index >= begin && candidate_index < end &&
+            comes_before(candidate, candidate_index, worst_key, worst_index);
+        if (any_taken) wanted = wanted && comes_before(taken_key, taken_index, candidate, candidate_index);
+        uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(wanted))));
+        if (votes == 0) continue;
+#if POLICY == 0
+        if (popcount(votes) > FEW) {
+            insert_batch(key, number, wanted ? candidate : NOTHING, wanted ? candidate_index : NOTHING, lane);
+        } else {
+            for (; votes != 0; votes &= votes - 1) {
+                const ushort from_lane = ushort(ctz(votes));
+                const uint new_key = simd_broadcast(candidate, from_lane);
+                const uint new_index = simd_broadcast(candidate_index, from_lane);
+                insert_pair(key, number, new_key, new_index, lane);
+            }
+        }
+        worst_key = simd_broadcast(key[ROWS - 1], 31);
+        worst_index = simd_broadcast(number[ROWS - 1], 31);
+#else
+        if (wanted) {
+            const uint place_in_queue = waiting + popcount(votes & ((1u << lane) - 1u));
+            waiting_key[place_in_queue] = candidate;
+            waiting_index[place_in_queue] = candidate_index;
+        }
+        waiting += popcount(votes);
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+        if (waiting < BATCH) continue;
+        const uint rest = waiting > 32 ? waiting - 32 : 0;
+        insert_batch(
+            key, number, rest + lane < waiting ? waiting_key[rest + lane] : NOTHING,
+            rest + lane < waiting ? waiting_index[rest + lane] : NOTHING, lane);
+        waiting = rest;
+        worst_key = simd_broadcast(key[ROWS - 1], 31);
+        worst_index = simd_broadcast(number[ROWS - 1], 31);
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+#endif
+    }
+#if POLICY == 1
+    if (waiting > 0) {
+        insert_batch(
+            key, number, lane < waiting ? waiting_key[lane] : NOTHING,
+            lane < waiting ? waiting_index[lane] : NOTHING, lane);
+    }
+#endif
+    const uint unused = ROWS * 32 - width;
+    for (uint r = 0; r < ROWS; ++r) {
+        const uint slot = r * 32 + lane;
+        if (slot < unused) continue;
+        const bool found = key[r] != NOTHING;
+        const float d = as_type<float>(found ? key[r] : INFINITE);
+        const ulong at = row * k + place + (slot - unused);
+        distance[at] = euclidean && found && key[r] < INFINITE ? precise::sqrt(d) : d;
+        index[at] = found ? long(number[r]) - (equal_clouds ? from : 0) : -1;
+    }
+    if (place + width < k && lane == 31) {
+        taken[2 * ulong(row)] = key[ROWS - 1];
+        taken[2 * ulong(row) + 1] = number[ROWS - 1];
+    }
+}
