@@ -3,11 +3,20 @@
 import pytest
 import torch
 
+import mps_emulator
+from mps_pointops.ops.inverse_index import mps as room
 from mps_pointops.ops.inverse_index.inverse_index import positions_of, stable_order
 from mps_pointops.ops.inverse_index.reference import positions_of_reference
 from pointops_testing import assert_same_bits
 
-SIZES = (0, 1, 31, 32, 33, 255, 1023, 1024, 1025, 3000, 20000)
+SIZES = (0, 1, 31, 32, 33, 255, 1023, 1024, 1025, 4095, 4096, 4097, 20000)
+
+
+def check(device, keys, highest):
+    ordered, order = torch.sort(keys, stable=True)
+    got = stable_order(keys.to(torch.int32).to(device), highest)
+    assert_same_bits(got[0], ordered.to(torch.int32))
+    assert_same_bits(got[1], order.to(torch.int32))
 
 
 @pytest.mark.parametrize("highest", [0, 1, 200, 255, 256, 70_000, 2**24 + 5, 2**31 - 1])
@@ -17,10 +26,34 @@ def test_stable_order(device, size, highest):
     keys = torch.randint(highest + 1, (size,), generator=rng, dtype=torch.int64)
     if size > 2:
         keys[0], keys[-1] = highest, highest
-    ordered, order = torch.sort(keys, stable=True)
-    got = stable_order(keys.to(torch.int32).to(device), highest)
-    assert_same_bits(got[0], ordered.to(torch.int32))
-    assert_same_bits(got[1], order.to(torch.int32))
+    check(device, keys, highest)
+
+
+@pytest.mark.parametrize("few", [0, 32])
+@pytest.mark.parametrize("highest", [1, 1023, 1024, 2**31 - 1])
+def test_tiles_placed_by_a_dispatch(monkeypatch, few, highest):
+    monkeypatch.setattr(room, "_FEW_TILES", few)
+    keys = torch.randint(highest + 1, (30_000,), generator=torch.Generator().manual_seed(5))
+    check("mps", keys, highest)
+    check("mps", torch.full((9_000,), highest), highest)
+
+
+@pytest.mark.slow
+def test_many_tiles():
+    keys = torch.randint(2**20, (140_000,), generator=torch.Generator().manual_seed(6))
+    check("mps", keys, 2**20 - 1)
+
+
+@pytest.mark.skipif(not mps_emulator.is_installed(), reason="a real GPU cannot be told its order")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_any_order_of_threads(monkeypatch, seed):
+    from mps_emulator.shader import options
+
+    monkeypatch.setattr(options, "seed", seed)
+    for few in (0, 32):
+        monkeypatch.setattr(room, "_FEW_TILES", few)
+        keys = torch.randint(3000, (9_000,), generator=torch.Generator().manual_seed(seed))
+        check("mps", keys, 2999)
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])

@@ -7,13 +7,17 @@ from torch import Tensor
 
 from mps_pointops._metal import Source, launch
 
-SIMDGROUPS, TILE, DIGITS = 8, 1024, 256  # as in inverse_index.metal
+TILE, DIGIT_BITS = 4096, 10  # as in inverse_index.metal
+_DIGITS = 2**DIGIT_BITS
+# Up to so many tiles each adds up the counts of all of them by itself, which costs less than one
+# more dispatch.
+_FEW_TILES = 32
 
 SOURCE = Source(
     __package__,
     "inverse_index",
     {"RULE": (0,), "DIM": (3,)},
-    kernels=("count_digits", "move_pairs"),
+    kernels=("count_digits", "place_tiles", "move_pairs"),
 )
 
 
@@ -21,18 +25,34 @@ def stable_order_mps(keys: Tensor, highest: int) -> tuple[Tensor, Tensor]:
     """Operator kernel; arguments as the schema in `inverse_index.py`."""
     keys = keys.detach().contiguous()
     count = keys.shape[0]
-    values = torch.arange(count, dtype=torch.int32, device=keys.device)
+    ordered, order = torch.empty_like(keys), torch.empty_like(keys)
     if count == 0:
-        return keys.clone(), values
+        return ordered, order
+    count_digits, place_tiles, move_pairs = (
+        SOURCE.kernel(0, 3, name=name) for name in SOURCE.kernels
+    )
     tiles = -(-count // TILE)
-    grid = {"groups": -(-tiles // SIMDGROUPS), "group_size": 32 * SIMDGROUPS}
-    table = torch.empty(DIGITS * tiles, dtype=torch.int32, device=keys.device)
-    for shift in range(0, max(1, highest.bit_length()), 8):
-        shape = [count, tiles, shift]
-        launch(SOURCE.kernel(0, 3, name="count_digits"), keys, table, shape, **grid)
-        places = table.cumsum(0, dtype=torch.int32) - table
-        sorted_keys, sorted_values = torch.empty_like(keys), torch.empty_like(values)
-        move = SOURCE.kernel(0, 3, name="move_pairs")
-        launch(move, keys, values, places, sorted_keys, sorted_values, shape, **grid)
-        keys, values = sorted_keys, sorted_values
-    return keys, values
+    placed = tiles > _FEW_TILES
+    table = torch.empty((tiles + placed, _DIGITS), dtype=torch.int32, device=keys.device)
+    pairs, stride, bits = keys, 1, max(1, highest.bit_length())
+    for shift in range(0, bits, DIGIT_BITS):
+        last = shift + DIGIT_BITS >= bits
+        width = min(DIGIT_BITS, bits - shift)
+        shape = [count, stride, shift, width]
+        launch(count_digits, pairs, table, shape, groups=tiles, group_size=256)
+        if placed:
+            launch(place_tiles, table, tiles, groups=_DIGITS // 32, group_size=1024)
+        moved = keys.new_empty((0 if last else count, 2))
+        launch(
+            move_pairs,
+            pairs,
+            table,
+            ordered if last else moved,  # the last digit writes to the other two
+            ordered,
+            order,
+            [*shape, tiles, int(placed), int(last)],
+            groups=tiles,
+            group_size=256,
+        )
+        pairs, stride = moved, 2
+    return ordered, order
