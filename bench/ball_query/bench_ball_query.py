@@ -6,42 +6,77 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
-from harness import Bench, lattice, sphere
+from baselines import seed_ball_query, torch_ball_query
+from baselines.published import Published
+from harness import ADVERSARIES, OURS, Bench, Provider, batch, reused, some_of
 
 from mps_pointops import ball_query
-from mps_pointops.ops.ball_query.reference import ball_query_reference
 
-# (queries, points, radius, K, quick)
-CASES = (
-    (128, 2_000, 0.2, 32, True),
-    (1_024, 20_000, 0.1, 64, False),
-    (1_024, 100_000, 0.1, 64, False),
-)
-
-
-def sorted_sphere(size: int) -> torch.Tensor:
-    """The same points, in ascending x."""
-    points = sphere(size)
-    return points[points[:, 0].argsort()]
+# (cloud, clouds, queries or None for the cloud itself, points, radius, K, quick)
+CASES = [
+    ("sphere", 1, 128, 2_000, 0.2, 32, True),
+    ("lattice", 2, None, 100, 0.3, 8, True),
+    *(("sphere", 1, 1_024, size, 0.1, 64, False) for size in (20_000, 100_000)),
+    ("sphere sorted by x", 1, 1_024, 20_000, 0.1, 64, False),
+    ("sphere sorted by x", 1, 1_024, 100_000, 0.1, 64, False),
+    *((name, 1, 1_024, 100_000, 0.1, 64, False) for name in ("cube", "scan", "lidar")),
+    ("sphere", 1, 1_024, 100_000, 0.01, 64, False),
+    *((name, 1, 1_024, 100_000, 0.1, 64, False) for name in ADVERSARIES),
+    *(("sphere", 1, None, size, 0.02, 32, False) for size in (20_000, 100_000)),
+    ("sphere", 32, 512, 2_048, 0.2, 32, False),
+]
+CHECKED = 4_096  # rows of a long result that are compared
 
 
 def main() -> None:
     bench = Bench("ball_query")
-    for make in (sphere, sorted_sphere, lattice):
-        for rows, size, radius, slots, quick in CASES:
-            if bench.options.quick and not quick:
-                continue
-            ref = make(size)
-            query = ref[torch.randperm(size, generator=torch.Generator().manual_seed(2))[:rows]]
-            moved = query[None].to(bench.device), ref[None].to(bench.device)
-            bench.row(
-                f"{make.__name__} {rows} of {size}, r={radius}, K={slots}",
-                lambda moved=moved, radius=radius, slots=slots: ball_query(*moved, radius, slots),
-                lambda query=query, ref=ref, radius=radius, slots=slots: tuple(
-                    t[None] for t in ball_query_reference(query, ref, radius, slots)
-                ),
-            )
+    for cloud, clouds, queries, size, radius, K, quick in CASES:
+        sizes = {"clouds": clouds, "queries": queries or size, "points": size, "r": radius, "K": K}
+        if not bench.wanted(cloud, quick=quick, **sizes):
+            continue
+        ref = batch(cloud, clouds, size)
+        query = ref if queries is None else torch.stack([some_of(r, queries) for r in ref])
+        _case(bench, cloud, sizes, query, ref, radius, K)
     bench.end()
+
+
+def _case(
+    bench: Bench,
+    cloud: str,
+    sizes: dict[str, float],
+    query: torch.Tensor,
+    ref: torch.Tensor,
+    radius: float,
+    K: int,
+) -> None:
+    published = Published.at(bench.options.published)
+    q, r = query.to(bench.device), ref.to(bench.device)
+    clouds, rows, _ = query.shape
+    some = torch.arange(rows) if clouds * rows <= 65_536 else some_of(torch.arange(rows), CHECKED)
+
+    def expected() -> tuple[torch.Tensor, torch.Tensor]:
+        return ball_query(query[:, some], ref, radius, K)
+
+    providers = {OURS: lambda: ball_query(q, r, radius, K)}
+    index = reused(r) if clouds == 1 else None
+    if index:
+        providers["ours, reused index"] = lambda: index.ball_query(q[0], radius, K)
+    if bench.device != "cpu":
+        providers["seed"] = lambda: seed_ball_query(q, r, radius, K, simd=False)
+        providers["seed, simdgroup"] = lambda: seed_ball_query(q, r, radius, K, simd=True)
+        if published:
+            providers["1.0.0"] = lambda: published.ball_query(q, r, radius, K)
+    if clouds * rows * ref.shape[1] <= 2e8:
+        providers["torch"] = Provider(
+            lambda: torch_ball_query(q, r, radius, K), lambda: expected()[1], inexact=True
+        )
+    bench.case(
+        cloud,
+        sizes,
+        providers,
+        expected,
+        select=lambda t: t.view(clouds, rows, K)[:, some.to(t.device)],
+    )
 
 
 if __name__ == "__main__":

@@ -5,36 +5,57 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import torch
-from harness import Bench, lattice, sphere
+from baselines import seed_fps, torch_fps
+from baselines.published import Published
+from harness import ADVERSARIES, OURS, Bench, batch
 
 from mps_pointops import furthest_point_sample
-from mps_pointops.ops.fps.reference import furthest_point_sample_reference
 
-# (clouds, points, picks, quick)
-CASES = (
-    (1, 2_000, 256, True),
-    (32, 2_048, 512, False),
-    (1, 20_000, 1_024, False),
-    (1, 100_000, 1_024, False),
-)
+# (cloud, clouds, points, picks, quick)
+CASES = [
+    ("sphere", 1, 2_000, 256, True),
+    ("lattice", 2, 500, 64, True),
+    *(("sphere", 1, size, 1_024, False) for size in (20_000, 100_000, 1_000_000)),
+    *(("lidar", 1, size, 1_024, False) for size in (20_000, 100_000, 1_000_000)),
+    *(("scan", 1, size, 1_024, False) for size in (20_000, 100_000, 1_000_000)),
+    ("sphere", 32, 2_048, 512, False),
+    ("lattice", 32, 2_048, 512, False),
+    ("sphere", 32, 1_024, 512, False),
+    ("sphere", 8, 20_000, 1_024, False),
+    ("cube", 1, 100_000, 1_024, False),
+    ("sphere sorted by x", 1, 100_000, 1_024, False),
+    ("lidar shuffled", 1, 100_000, 1_024, False),
+    *((name, 1, 100_000, 1_024, False) for name in ADVERSARIES),
+    *((name, 1, 100_000, 25_000, False) for name in ("sphere", "lidar", "lattice")),
+    ("sphere", 1, 1_000_000, 25_000, False),
+]
+LONGEST_LOOP = 200_000_000  # points times picks, of the loop in plain PyTorch
 
 
 def main() -> None:
     bench = Bench("fps")
-    for make in (sphere, lattice):
-        for clouds, size, picks, quick in CASES:
-            if bench.options.quick and not quick:
-                continue
-            points = torch.stack([make(size)] * clouds)
-            xyz = points.to(bench.device)
-            bench.row(
-                f"{make.__name__} {clouds} x {size} -> {picks}",
-                lambda xyz=xyz, picks=picks: furthest_point_sample(xyz, picks),
-                lambda points=points, picks=picks: furthest_point_sample_reference(
-                    points[0], picks
-                ).expand(len(points), picks),
-            )
+    published = Published.at(bench.options.published)
+    for cloud, clouds, size, picks, quick in CASES:
+        sizes = {"clouds": clouds, "points": size, "picks": picks}
+        if not bench.wanted(cloud, quick=quick, **sizes):
+            continue
+        points = batch(cloud, clouds, size)
+        xyz = points.to(bench.device)
+        providers = {
+            OURS: lambda xyz=xyz, picks=picks: furthest_point_sample(xyz, picks),
+        }
+        if bench.device != "cpu":
+            providers["seed"] = lambda xyz=xyz, picks=picks: seed_fps(xyz, picks)
+        if published:
+            providers["1.0.0"] = lambda xyz=xyz, picks=picks: published.fps(xyz, picks)
+        if size * picks < LONGEST_LOOP:
+            providers["torch"] = lambda xyz=xyz, picks=picks: torch_fps(xyz, picks)
+        bench.case(
+            cloud,
+            sizes,
+            providers,
+            lambda points=points, picks=picks: furthest_point_sample(points, picks),
+        )
     bench.end()
 
 

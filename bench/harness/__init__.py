@@ -1,150 +1,177 @@
-"""What the benchmark scripts share: arguments, timing after an equality check, rows."""
+"""What the benchmark scripts share: arguments, inputs, checks before times, rows."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
-import mps_pointops
+from .device import Device
+from .inputs import ADVERSARIES, CLOUDS, batch, lattice, some_of, sphere
+from .rows import OURS, Row, read, versions
+
+__all__ = [
+    "ADVERSARIES", "CLOUDS", "OURS", "Bench", "Provider", "Row", "batch", "lattice", "read",
+    "reused", "some_of", "sphere",
+]  # fmt: skip
+Result = torch.Tensor | tuple[torch.Tensor, ...]
 
 
-@dataclass
-class Row:
-    """One case on one device."""
+@dataclass(frozen=True)
+class Provider:
+    """Somebody's code for a case.
 
-    op: str
-    case: str
-    device: str
-    milliseconds: float | None
-    repeats: int
-    mismatches: int
-    checked: int
-    versions: dict[str, str] = field(default_factory=dict)
+    Args:
+        call: Runs it.
+        expected: Where its result has another form than that of the others.
+        inexact: Whether it may differ; it is timed all the same, its mismatches beside it.
+    """
+
+    call: Callable[[], Result]
+    expected: Callable[[], Result] | None = None
+    inexact: bool = False
 
 
 class Bench:
-    """Runs cases of one operator and prints them."""
+    """Runs cases of one operator and prints them.
+
+    Args:
+        op: Name of the operator.
+    """
 
     def __init__(self, op: str) -> None:
         parser = argparse.ArgumentParser(description=f"Benchmark of {op}")
-        parser.add_argument("--device", choices=["mps", "cpu"])
+        parser.add_argument("--device", choices=["mps", "cpu", "cuda"])
         parser.add_argument("--emulated", action="store_true", help="Metal kernels in software")
         parser.add_argument("--quick", action="store_true", help="small cases only")
-        parser.add_argument("--repeats", type=int, default=5)
+        parser.add_argument("--only", help="cases whose operator or words hold one of these, a,b")
+        parser.add_argument("--ours", action="store_true", help="no baselines")
+        parser.add_argument("--repeats", type=int, default=20)
+        parser.add_argument("--published", type=Path, help="an unpacked mps-pointops 1.0.0")
         parser.add_argument("--output", type=Path, help="append JSON lines to this file")
         self.options = parser.parse_args()
         self.op = op
-        self.device, self.device_name = self._device()
+        self.on = Device(self.options)
+        self.device = self.on.type
         self.failed = False
-        print(f"{op} on {self.device_name}; {self._versions()}")
-        print(f"{'case':44} {'median ms':>12} {'mismatches':>12}")
+        print(f"{op} on {self.on.label}; {versions()}")
+        print(
+            f"{'case':54} {'provider':16} {'device ms':>10} {'wall ms':>9} {'host ms':>8} "
+            f"{'dispatches':>10} {'reads':>5} {'differ':>6} of checked"
+        )
 
-    def _device(self) -> tuple[str, str]:
-        options = self.options
-        if options.emulated:
-            if options.device == "cpu":
-                sys.exit("--emulated runs the mps device; leave --device cpu out")
-            import mps_emulator
+    def wanted(self, cloud: str, *, quick: bool = False, **sizes: Any) -> bool:
+        """Whether a case belongs to this run; `quick` tells if it does to a quick one."""
+        if self.options.quick and not quick:
+            return False
+        words = f"{self.op} {Row(self.op, cloud, sizes, '', '').case}"
+        only = self.options.only
+        return only is None or any(word.strip() in words for word in only.split(","))
 
-            if mps_emulator.install():
-                return "mps", "emulated mps (times are of the emulation, not of a GPU)"
-        real = torch.backends.mps.is_available()
-        device = options.device or ("mps" if real else "cpu")
-        if device == "mps" and not real:
-            sys.exit("no Apple GPU here: use --device cpu or --emulated")
-        return device, f"{device}, {platform.machine()}, {torch.get_num_threads()} CPU threads"
+    def case(
+        self,
+        cloud: str,
+        sizes: Mapping[str, Any],
+        providers: Mapping[str, Provider | Callable[[], Result]],
+        expected: Callable[[], Result],
+        *,
+        against: str = "CPU path",
+        select: Callable[[torch.Tensor], torch.Tensor] = lambda t: t,
+    ) -> None:
+        """Checks every provider of a case, then times it.
+
+        Args:
+            cloud: Kind of cloud.
+            sizes: Sizes by name.
+            providers: Code by the name of who wrote it; the first is ours.
+            expected: Gives the values that results must equal.
+            against: What gives them.
+            select: Part of each result that `expected` has.
+        """
+        wanted = _tuple(expected())
+        for name, given in providers.items():
+            provider = given if isinstance(given, Provider) else Provider(given)
+            if name != OURS and self.options.ours:
+                continue
+            own = wanted if provider.expected is None else _tuple(provider.expected())
+            row = Row(self.op, cloud, dict(sizes), name, self.on.label, against=against)
+            try:
+                self._fill(row, provider, own, select)
+            except Exception as error:  # the other rows still count
+                self.failed = True
+                words = str(error).partition("\n")[0][:150]
+                print(
+                    f"{row.case:54} {name:16} failed: {type(error).__name__}: {words}", flush=True
+                )
+                continue
+            self.failed |= row.mismatches > 0 and not provider.inexact
+            self._print(row)
+            if self.options.output:
+                row.append_to(self.options.output)
+
+    def _fill(
+        self,
+        row: Row,
+        provider: Provider,
+        wanted: tuple[torch.Tensor, ...],
+        select: Callable[[torch.Tensor], torch.Tensor],
+    ) -> None:
+        got = [select(value).cpu() for value in _tuple(provider.call())]
+        pairs = list(zip(got, wanted, strict=True))
+        row.mismatches = sum(
+            int((g != w).sum()) if g.shape == w.shape else w.numel() for g, w in pairs
+        )
+        row.checked = sum(w.numel() for w in wanted)
+        row.versions = versions()
+        if row.mismatches and not provider.inexact:
+            return
+        del got, pairs
+        cost = self.on.cost(provider.call)
+        if cost:
+            row.kernels, row.operators = len(cost.kernels), len(cost.operators)
+            row.readbacks = cost.readbacks
+        times = self.on.times(provider.call, self.options.repeats, cost)
+        row.device_time, row.wall_time = times.device or None, times.wall
+        row.host_time, row.repeats = times.host, times.repeats
 
     @staticmethod
-    def _versions() -> dict[str, str]:
-        try:
-            command = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
-            here = Path(__file__).parent
-            commit = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)
-            revision = commit.stdout.strip()
-        except (OSError, subprocess.CalledProcessError):
-            revision = "unknown"
-        return {
-            "mps_pointops": mps_pointops.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "system": platform.platform(terse=True),
-            "commit": revision,
-        }
-
-    def row(
-        self,
-        case: str,
-        call: Callable[[], torch.Tensor | tuple[torch.Tensor, ...]],
-        expected: Callable[[], torch.Tensor | tuple[torch.Tensor, ...]],
-    ) -> None:
-        """Check `call` against `expected`, element by element, then time it."""
-        got, wanted = _tuple(call()), _tuple(expected())
-        pairs = list(zip(got, wanted, strict=True))
-        wrong = sum(
-            int((g.cpu() != w).sum()) if g.shape == w.shape else w.numel() for g, w in pairs
+    def _print(row: Row) -> None:
+        device = row.device_time[1] if row.device_time else None
+        wall = row.wall_time[1] if row.wall_time else None
+        print(
+            f"{row.case:54} {row.provider:16} {_number(device):>10} {_number(wall):>9} "
+            f"{_number(row.host_time):>8} {_number(row.dispatches):>10} "
+            f"{_number(row.readbacks):>5} {row.mismatches:6} of {row.checked}",
+            flush=True,
         )
-        checked = sum(w.numel() for w in wanted)
-        median = None
-        if wrong == 0:
-            median = statistics.median(self._time(call) for _ in range(self.options.repeats))
-        self.failed |= wrong > 0
-        shown = "-" if median is None else f"{median:.3f}"
-        print(f"{case:44} {shown:>12} {wrong:>6} of {checked}")
-        if self.options.output:
-            row = Row(
-                self.op,
-                case,
-                self.device_name,
-                median,
-                self.options.repeats,
-                wrong,
-                checked,
-                self._versions(),
-            )
-            with self.options.output.open("a") as file:
-                file.write(json.dumps(asdict(row)) + "\n")
 
-    def _time(self, call: Callable[[], object]) -> float:
-        self._synchronise()
-        begin = time.perf_counter()
-        call()
-        self._synchronise()
-        return (time.perf_counter() - begin) * 1e3
-
-    def _synchronise(self) -> None:
-        if self.device == "mps":
-            torch.mps.synchronize()
+    def row(self, case: str, call: Callable[[], Result], expected: Callable[[], Result]) -> None:
+        """Check `call` against `expected`, element by element, then time it."""
+        if self.wanted(case, quick=True):
+            self.case(case, {}, {OURS: call}, expected, against="reference")
 
     def end(self) -> None:
         """Exit status 1 if a row did not match."""
         sys.exit(int(self.failed))
 
 
-def _tuple(value: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+def reused(points: torch.Tensor) -> Any:
+    """A search index of the only cloud [1, N, D] of a batch, built before anything is timed."""
+    try:
+        from mps_pointops import SpatialIndex  # type: ignore[attr-defined]
+    except ImportError:
+        return None
+    return SpatialIndex(points[0])
+
+
+def _number(value: float | int | None) -> str:
+    return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.4f}"
+
+
+def _tuple(value: Result) -> tuple[torch.Tensor, ...]:
     return value if isinstance(value, tuple) else (value,)
-
-
-def sphere(size: int, seed: int = 0) -> torch.Tensor:
-    """Points near the unit sphere [size, 3], in random order."""
-    rng = torch.Generator().manual_seed(seed)
-    points = torch.randn(size, 3, generator=rng)
-    points /= points.norm(dim=1, keepdim=True)
-    return points + 0.01 * torch.randn(size, 3, generator=rng)
-
-
-def lattice(size: int) -> torch.Tensor:
-    """Points on a cubic grid [size, 3], in random order: ties everywhere."""
-    side = round(size ** (1 / 3)) + 1
-    number = torch.randperm(size, generator=torch.Generator().manual_seed(1))
-    digits = (number % side, number // side % side, number // side**2)
-    return torch.stack(digits, dim=1).float() / side

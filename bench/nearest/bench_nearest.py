@@ -6,34 +6,39 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
-from harness import Bench, lattice, sphere
+from harness import CLOUDS, OURS, Bench, Provider, some_of
 
 from mps_pointops.flat import nearest
-from mps_pointops.ops.nearest.reference import nearest_reference
 
-# (queries, points, clouds, quick)
+# (cloud, clouds, queries, points, quick)
 CASES = (
-    (1_000, 200, 1, True),
-    (1_000, 200, 8, True),
-    (20_000, 1_024, 1, False),
-    (20_000, 8_192, 8, False),
+    ("sphere", 1, 1_000, 200, True),
+    ("lattice", 8, 1_000, 200, True),
+    ("sphere", 1, 20_000, 1_024, False),
+    ("sphere", 1, 100_000, 1_024, False),
+    ("sphere", 8, 20_000, 8_192, False),
+    ("lidar", 1, 100_000, 25_000, False),
+    ("lidar", 1, 1_000_000, 100_000, False),
 )
 
 
 def main() -> None:
     bench = Bench("nearest")
-    for make in (sphere, lattice):
-        for queries, count, clouds, quick in CASES:
-            if bench.options.quick and not quick:
-                continue
-            x, y = make(queries), make(count)
-            batch_x, batch_y = (torch.arange(len(t)) * clouds // len(t) for t in (x, y))
-            moved = [t.to(bench.device) for t in (x, y, batch_x, batch_y)]
-            bench.row(
-                f"{make.__name__} {queries} to {count}, {clouds} clouds",
-                lambda moved=moved, clouds=clouds: nearest(*moved[: 4 if clouds > 1 else 2]),
-                lambda x=x, y=y, bx=batch_x, by=batch_y: nearest_reference(x, y, bx, by),
+    for cloud, clouds, queries, count, quick in CASES:
+        sizes = {"clouds": clouds, "queries": queries, "points": count}
+        if not bench.wanted(cloud, quick=quick, **sizes):
+            continue
+        x = CLOUDS[cloud](queries)
+        y = some_of(x, count)
+        batches = [torch.arange(len(t)) * clouds // len(t) for t in (x, y)] if clouds > 1 else []
+        given = [x, y, *batches]
+        moved = [t.to(bench.device) for t in given]
+        providers = {OURS: lambda moved=moved: nearest(*moved)}
+        if clouds == 1 and queries * count <= 2e8:
+            providers["torch"] = Provider(
+                lambda moved=moved: torch.cdist(*moved).argmin(1), inexact=True
             )
+        bench.case(cloud, sizes, providers, lambda given=given: nearest(*given))
     bench.end()
 
 
