@@ -1,0 +1,72 @@
+"""The nearest of few points, for up to three neighbours: launches of `few.metal`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mps_pointops._metal import STEPS_PER_DISPATCH, Source, blocks, launch
+from mps_pointops._metal.choices import FEW_LANES, FEW_POINTS
+
+MOST = 3  # places that a lane keeps
+GROUP = 256
+TILE = 1024  # points staged at a time
+EACH = 2  # queries of a lane
+SOURCE = Source(
+    __package__,
+    "few",
+    {"RULE": (0, 1, 2), "DIM": (3,), "NEAREST": (1, MOST)},
+    kernels=("few_nearest",),
+)
+
+
+def suits(size: int, dim: int, k: int) -> bool:
+    """Whether to search `size` points, all that a query may have to look at, in this way."""
+    return 1 <= k <= MOST and dim <= 3 and size <= FEW_POINTS
+
+
+def lanes_of(rows: int) -> int:
+    """Lanes of a query: a power of two, up to a simdgroup."""
+    lanes = 1
+    while lanes < 32 and rows * lanes * 2 <= FEW_LANES:
+        lanes *= 2
+    return lanes
+
+
+def few_nearest(
+    query: Tensor,
+    ref: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    k: int,
+    euclidean: bool,
+    rule: int,
+) -> tuple[Tensor, Tensor]:
+    """The k nearest neighbours as the schema in `knn.py` says, for 1 <= k <= 3 and D <= 3."""
+    rows, dim = query.shape
+    distance = torch.empty((rows, k), dtype=torch.float32, device=query.device)
+    index = torch.empty((rows, k), dtype=torch.int64, device=query.device)
+    if rows == 0:
+        return distance, index
+    equal = first is None or last is None
+    size = ref.shape[0] // clouds if equal else ref.shape[0]
+    kernel = SOURCE.kernel(rule, 3, 1 if k == 1 else MOST)
+    lanes = lanes_of(rows)
+    shape = [dim, int(equal), rows // clouds if equal else rows, size, int(euclidean), k, lanes]
+    for begin, end in blocks(
+        rows, max(size * dim, 32), STEPS_PER_DISPATCH, GROUP * EACH, wait=equal
+    ):
+        launch(
+            kernel,
+            query,
+            ref if ref.numel() else query,  # nothing is read from an empty set
+            index if first is None else first,  # equal clouds read neither
+            index if last is None else last,
+            distance,
+            index,
+            [*shape, begin, end],
+            groups=-(-(end - begin) * lanes // (GROUP * EACH)),
+            group_size=GROUP,
+        )
+    return distance, index
