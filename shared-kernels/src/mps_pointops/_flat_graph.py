@@ -9,23 +9,16 @@ from torch import Tensor
 
 from mps_pointops._checks import as_int
 from mps_pointops._flat_points import check_rule, coordinates
-from mps_pointops._ragged import available, edges, segments
 from mps_pointops._registry import register
 from mps_pointops._rules import Rule
+from mps_pointops._segments import count_edges, edges, segments
 from mps_pointops.ops.knn.knn import knn_search
 
 # Results with more slots than this are counted first where that is free, on the CPU, or where most
-# slots may be empty: k is large and clouds are small. On MPS that is a second read-back.
+# slots may be empty: k is large and clouds are small. On MPS that is a second read-back if a cloud
+# has more than k points: only the search tells whether a point is among its own neighbours.
 _SLOTS_UNCOUNTED = 2**24
 _USUAL_K = 128
-
-
-def _own_place(index: Tensor) -> Tensor:
-    """Where every point stands among its own neighbours [N]; K if it does not."""
-    size, places = index.shape
-    row = torch.arange(size, device=index.device).unsqueeze(1)
-    place = torch.arange(places, dtype=torch.int32, device=index.device)
-    return torch.where(index == row, place, places).amin(dim=1)
 
 
 def _knn_graph(
@@ -34,25 +27,35 @@ def _knn_graph(
     op = "flat.knn_graph"
     (points,) = coordinates(op, shift=rule != Rule.COSINE, x=x)
     rule = check_rule(op, rule, points.shape[1], cosine=True)
-    where = segments(op, points, points, batch, batch, batch_size=batch_size)
     size = points.shape[0]
     k = as_int(op, "k", min(k, size))  # any k of the schema
     places = min(k + 1, size)
-    if k == 0 or size == 0:
+    on_cpu = points.device.type == "cpu"
+    countable = on_cpu or (k > _USUAL_K and batch is not None)
+    first_count = countable and size * places > _SLOTS_UNCOUNTED
+    where = segments(
+        op,
+        points,
+        points,
+        batch,
+        batch,
+        batch_size=batch_size,
+        names=("batch", "batch"),
+        k=places if first_count and k else None,
+        rule=rule,
+    )
+    if k == 0 or size == 0 or first_count:
         where.facts.fetch()  # an order that is wrong is told even so
-        return x.new_empty((2, 0), dtype=torch.int64)
-    countable = points.device.type == "cpu" or k > _USUAL_K
-    if countable and size * places > _SLOTS_UNCOUNTED:
-        counts = available(points, points, where, rule).clamp(max=places)
-        (places,) = where.facts.fetch(counts.max())
+        if k == 0 or size == 0 or where.counts.most == 0:  # or no point takes part
+            return x.new_empty((2, 0), dtype=torch.int64)
+        places = where.counts.most
     _, index = knn_search(points, points, where.first, where.last, 1, places, False, rule)
-    found = (index >= 0).sum(dim=1)
-    if places == 0:  # no point takes part
-        return edges(index, found, 0)
-    own = _own_place(index)
-    counts = found - (own < places).to(torch.int64)
-    (total,) = where.facts.fetch(counts.sum())
-    return edges(index, counts, total, own)
+    counts = count_edges(where.facts, index, graph=True)
+    if first_count and not on_cpu and places <= k:
+        counts.take_whole_clouds(where.counts)
+    else:
+        where.facts.fetch()
+    return edges(index, counts)
 
 
 def _fake(x: Tensor, *arguments: Any) -> Tensor:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from mps_pointops._checks import as_int
 from mps_pointops._flat_points import check_rule, coordinates
-from mps_pointops._ragged import Segments, available, edges, segments
 from mps_pointops._registry import register
 from mps_pointops._rules import Rule
+from mps_pointops._segments import Segments, count_edges, edges, segments
 from mps_pointops.ops.ball_query.ball_query import ball_count, ball_search
 from mps_pointops.ops.knn.knn import knn_search
 
@@ -45,14 +45,15 @@ def _knn(
     # angles, unlike distances, change when all points are moved
     x, y = coordinates(op, shift=rule != Rule.COSINE, x=x, y=y)
     rule = check_rule(op, rule, x.shape[1], cosine=True)
-    where = segments(op, x, y, batch_x, batch_y, ptr_x, ptr_y, batch_size)
+    told = (batch_x, batch_y, ptr_x, ptr_y, batch_size)
     k = as_int(op, "k", min(k, x.shape[0]))  # any k of the schema
     if k == 0 or y.shape[0] == 0:
-        return _no_edges(y, where)
-    counts = available(x, y, where, rule).clamp(max=k)
-    total, most = where.facts.fetch(counts.sum(), counts.max())
+        return _no_edges(y, segments(op, x, y, *told))
+    where = segments(op, x, y, *told, k=k, rule=rule)
+    where.facts.fetch()
+    most = where.counts.most
     _, index = knn_search(y, x, where.first, where.last, 1, most, False, rule)
-    return edges(index, counts, total)
+    return edges(index, where.counts)
 
 
 def _radius(
@@ -82,13 +83,13 @@ def _radius(
     data = (y, x, where.first, where.last, 1)
     if y.shape[0] * places <= _SLOTS_UNCOUNTED:
         _, index = ball_search(*data, places, *limits)
-        counts = (index >= 0).sum(dim=1)
-        (total,) = where.facts.fetch(counts.sum())
+        counts = count_edges(where.facts, index)
+        where.facts.fetch()
     else:
-        counts = ball_count(*data, places, *limits)
-        total, most = where.facts.fetch(counts.sum(), counts.max())
-        _, index = ball_search(*data, most, *limits)
-    return edges(index, counts, total)
+        counts = count_edges(where.facts, ball_count(*data, places, *limits))
+        where.facts.fetch()
+        _, index = ball_search(*data, counts.most, *limits)
+    return edges(index, counts)
 
 
 # Batch vectors and ptrs: none, or batch_x and batch_y, or ptr_x and ptr_y. `rule`: `_rules.Rule`.

@@ -1,0 +1,1 @@
+"""Ragged calls on MPS: sizes, ranges, edges and picks in a few dispatches around one read-back."""

@@ -1,0 +1,65 @@
+"""Edges of ragged searches on MPS: launches of `edges.metal`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mps_pointops._flat_mps.parts import NUMBERS, parts_of
+from mps_pointops._metal import Source, launch
+
+_FOUND, _GRAPH, _GIVEN = 0, 1, 2  # as in edges.metal
+
+SOURCE = Source(
+    __package__,
+    "edges",
+    {"RULE": (0,), "DIM": (0,)},
+    "parts",
+    kernels=("count_edges", "write_edges"),
+)
+
+
+def count_edges_mps(found: Tensor, graph: bool) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Edges of every row of `found`: neighbours [M, K], or counts [M], int64.
+
+    Returns:
+        Edges a row [M], int32; the slot of the row's own number [M], int32, or K, if a `graph` is
+        made without it; what the parts of the rows found.
+    """
+    rows, slots = found.shape[0], found.shape[1] if found.dim() == 2 else 1
+    parts = parts_of(rows)
+    counts = found.new_empty(rows, dtype=torch.int32)
+    own = torch.empty_like(counts) if graph else None
+    numbers = found.new_empty(parts.count * NUMBERS)
+    form = _GIVEN if found.dim() == 1 else _GRAPH if graph else _FOUND
+    launch(
+        SOURCE.kernel(0, 0, name="count_edges"),
+        found if found.numel() else numbers,
+        counts,
+        counts if own is None else own,
+        numbers,
+        [rows, slots, parts.span, form],
+        **parts.grid,
+    )
+    return counts, own, numbers
+
+
+def write_edges_mps(
+    index: Tensor, counts: Tensor, own: Tensor | None, total: int, begins: list[int], span: int
+) -> Tensor:
+    """Padded neighbours [M, K] as edges [2, total]; `begins`: edges before each part."""
+    rows, slots = index.shape
+    out = index.new_empty((2, total))
+    if total:
+        launch(
+            SOURCE.kernel(0, 0, name="write_edges"),
+            index,
+            counts,
+            counts if own is None else own,
+            out,
+            begins,
+            [rows, slots, span, _FOUND if own is None else _GRAPH, total],
+            groups=len(begins),
+            group_size=256,
+        )
+    return out

@@ -1,0 +1,102 @@
+"""Ranges of ragged searches on MPS: launches of `ranges.metal`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import torch
+from torch import Tensor
+
+from mps_pointops._flat_mps.parts import NUMBERS, Parts, parts_of
+from mps_pointops._metal import Source, launch
+
+EQUAL, BATCH, POINTER = 0, 1, 2  # as in ranges.metal
+
+SOURCE = Source(
+    __package__,
+    "ranges",
+    {"RULE": (0, 3), "DIM": (0,)},
+    "parts",
+    kernels=("tally", "ranges"),
+)
+
+
+@dataclass
+class Ranges:
+    """What a pass over the queries leaves on the device.
+
+    Attributes:
+        first: First row of the reference set [M], int64; None without clouds.
+        last: Row after the last [M], int64; None likewise.
+        counts: Neighbours a query can have [M], int32; None if not asked for.
+        numbers: What the parts found, for the host.
+        parts: How the rows were cut.
+    """
+
+    first: Tensor | None
+    last: Tensor | None
+    counts: Tensor | None
+    numbers: Tensor
+    parts: Parts
+
+    def order(self, numbers: list[int]) -> tuple[tuple[bool, int, int], tuple[bool, int, int]]:
+        """Of each of both lists: whether it ascends, its first and its last number."""
+        ends = self.parts.count * NUMBERS
+        flags = reduce(or_, numbers[2:ends:NUMBERS])
+        first_x, last_x, first_y, last_y = numbers[ends:]
+        return (not flags & 1, first_x, last_x), (not flags & 2, first_y, last_y)
+
+
+def ranges_mps(
+    x: Tensor,
+    y: Tensor,
+    list_x: Tensor | None,
+    list_y: Tensor | None,
+    form: int,
+    k: int | None,
+    cosine: bool,
+) -> Ranges:
+    """Find the ranges of the rows of `y`, and count neighbours, at most `k`, unless it is None."""
+    (size, dim), rows = x.shape, y.shape[0]
+    lengths = [0 if given is None else given.shape[0] for given in (list_x, list_y)]
+    parts, tallied = parts_of(max(rows, *lengths)), parts_of(size)
+    numbers = x.new_empty(parts.count * NUMBERS + 4, dtype=torch.int64)
+    first = last = counts = None
+    if form != EQUAL:
+        first, last = (y.new_empty(rows, dtype=torch.int64) for _ in range(2))
+    before = tallies = None
+    rule = 3 if cosine else 0
+    if k is not None:
+        counts = y.new_empty(rows, dtype=torch.int32)
+        before = x.new_empty(size, dtype=torch.int32)
+        tallies = x.new_empty(tallied.count, dtype=torch.int32)
+        shape = [size, dim, tallied.span]
+        launch(SOURCE.kernel(rule, 0, name="tally"), x, before, tallies, shape, **tallied.grid)
+    launch(
+        SOURCE.kernel(rule, 0, name="ranges"),
+        y if rows else numbers.view(torch.float32),
+        # nothing is read or written where there is nothing to give
+        numbers if list_x is None else list_x,
+        numbers if list_y is None else list_y,
+        numbers.view(torch.int32) if before is None else before,
+        numbers.view(torch.int32) if tallies is None else tallies,
+        numbers if first is None else first,
+        numbers if last is None else last,
+        numbers.view(torch.int32) if counts is None else counts,
+        numbers,
+        [
+            dim,
+            form,
+            size,
+            rows,
+            *lengths,
+            parts.span,
+            tallied.span,
+            tallied.count,
+            -1 if k is None else k,
+        ],
+        **parts.grid,
+    )
+    return Ranges(first, last, counts, numbers, parts)
