@@ -2,48 +2,128 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mps_pointops.spatial.layout import LARGEST, NOTHING, WIDTH, Tree, levels
 
-_BITS = 10  # of an axis
+_SAMPLES, _FAR = 1024, np.float32(512)
+_AXIS_BITS, _HALF_BITS = 20, 30
+_TINY = np.finfo(np.float32).tiny
+_Floats = NDArray[np.float32]
+# first row of the cloud, Morton code
+_Sample = tuple[int, int]
 
 
-def tree_reference(points: Tensor, begins: list[int] | None = None) -> Tree:
-    """The tree of points [N, D <= 3], float32, on the CPU; `begins`: first row of each cloud."""
+def tree_reference(points: Tensor, begins: list[int] | None = None, bits: int = 20) -> Tree:
+    """The tree of points [N, D <= 3], float32, on the CPU.
+
+    Args:
+        points: Points.
+        begins: First row of each cloud, ascending; none: one cloud.
+        bits: Of the keys, so many that there is one for every point.
+    """
     size, dim = points.shape
     xyz = torch.zeros(size, 3)
     xyz[:, :dim] = points
     finite = torch.isfinite(xyz).all(dim=1)
-    small = xyz.abs() < torch.finfo(torch.float32).tiny
-    xyz = torch.where(small | ~finite.unsqueeze(1), 0.0, xyz)
-    keys, frame = _keys(xyz)
-    cloud = torch.zeros(size, dtype=torch.int64)
-    for begin in begins or []:
-        cloud[begin:] += 1
-    order = torch.tensor(
-        sorted(range(size), key=lambda row: (int(cloud[row]), int(keys[row]), row)),
-        dtype=torch.int64,
+    xyz = torch.where((xyz.abs() < float(_TINY)) | ~finite.unsqueeze(1), 0.0, xyz)
+    edges = sorted({0, size, *(begins or [])})
+    keys, frame = (
+        _keys(xyz.numpy(), finite.tolist(), edges, bits) if size else ([], [[0] * 4] * 1025)
     )
+    order = torch.tensor(sorted(range(size), key=lambda row: (keys[row], row)), dtype=torch.int64)
     leaves = torch.zeros(-(-size // WIDTH) * WIDTH, 4)
     rows = leaves.view(torch.int32)[:, 3]
     rows[:] = NOTHING
     leaves[:size, :3] = xyz[order]
     rows[:size] = torch.where(finite[order], order, NOTHING).to(torch.int32)
-    return Tree(dim, leaves, _boxes(leaves, size), keys[order].to(torch.int32), frame)
+    by_place = torch.tensor(keys, dtype=torch.int32)[order]
+    number = torch.tensor(frame, dtype=torch.int64).to(torch.int32)
+    return Tree(dim, leaves, _boxes(leaves, size), by_place, number)
 
 
-def _keys(xyz: Tensor) -> tuple[Tensor, Tensor]:
-    low = xyz.amin(dim=0) if len(xyz) else torch.zeros(3)
-    extent = float((xyz.amax(dim=0) - low).max()) if len(xyz) else 0.0
-    scale = (2**_BITS - 1) / extent if 0.0 < extent < float("inf") else 0.0
-    cells = ((xyz.to(torch.float64) - low) * scale).to(torch.int64)
-    keys = torch.zeros(len(xyz), dtype=torch.int64)
-    for bit in range(_BITS):
+def _flush(x: _Floats) -> _Floats:
+    return np.where(np.abs(x) < _TINY, np.float32(0), x).astype(np.float32)
+
+
+def _grid(sample: _Floats, finite: NDArray[np.bool_]) -> tuple[_Floats, np.float32]:
+    """Lower corner [3] and scale of the grid of the Morton codes."""
+    ends = []
+    for sign in (np.float32(1), np.float32(-1)):
+        values = np.where(finite[:, None], sign * sample, np.float32(LARGEST)).reshape(32, 32, 3)
+        second = np.sort(values, axis=1)[:, 1]
+        ends += [sign * values.min(axis=(0, 1)), sign * np.sort(second, axis=0)[3]]
+    low, bulk_low, high, bulk_high = ends
+    with np.errstate(over="ignore"):
+        spread = max(np.float32(0), _flush(bulk_high - bulk_low).max())
+        if spread > 0:
+            low = np.maximum(low, _flush(bulk_low - _FAR * spread))
+            high = np.minimum(high, _flush(bulk_high + _FAR * spread))
+        extent = max(np.float32(0), _flush(high - low).max())
+    exponent = int(np.float32(extent).view(np.uint32)) >> 23
+    return low, np.float32(2.0) ** (min(254, 127 + _AXIS_BITS - 1 + 127 - exponent) - 127)
+
+
+def _code(point: _Floats, low: _Floats, scale: np.float32) -> int:
+    with np.errstate(over="ignore"):
+        cells = np.clip(_flush(_flush(point - low) * scale), 0, 2**_AXIS_BITS - 1).astype(np.int64)
+    code = 0
+    for bit in range(_AXIS_BITS):
         for axis in range(3):
-            keys |= (cells[:, axis] >> bit & 1) << (3 * bit + axis)
-    return keys, torch.cat((low, torch.tensor([scale], dtype=torch.float32)))
+            code |= (int(cells[axis]) >> bit & 1) << (3 * bit + axis)
+    return code
+
+
+def _keys(
+    xyz: _Floats, finite: list[bool], edges: list[int], bits: int
+) -> tuple[list[int], list[list[int]]]:
+    """Keys by row, and the frame."""
+    size = len(xyz)
+    rows = [number * size // _SAMPLES for number in range(_SAMPLES)]
+    low, scale = _grid(xyz[rows], np.array(finite)[rows])
+    largest = 2 ** (2 * _HALF_BITS) - 1
+    codes = [_code(p, low, scale) if f else largest for p, f in zip(xyz, finite, strict=True)]
+    cloud = [bisect_right(edges, row) - 1 for row in range(size)]
+    samples = sorted((edges[cloud[row]], codes[row]) for row in rows)
+    each = 2**bits // size
+    keys = []
+    for row in range(size):
+        begin, end = edges[cloud[row]], edges[cloud[row] + 1]
+        width = (end - begin) * each
+        within = _place(samples, (begin, codes[row]), width) if finite[row] else width - 1
+        keys.append(begin * each + within)
+    head = [int(np.float32(x).view(np.int32)) for x in (*low, scale)]
+    half = 2**_HALF_BITS
+    return keys, [head] + [
+        [
+            b,
+            code // half,
+            code % half,
+            bisect_left(samples, (b, 0)) | bisect_left(samples, (b + 1, 0)) << 16,
+        ]
+        for b, code in samples
+    ]
+
+
+def _place(samples: list[_Sample], own: _Sample, width: int) -> int:
+    """Key of a point among the `width` keys of its cloud."""
+    first, last = bisect_left(samples, (own[0], 0)), bisect_left(samples, (own[0] + 1, 0))
+    before = bisect_right(samples, own)
+    gap_begin = samples[before - 1][1] if before > first else 0
+    gap_end = samples[before][1] if before < last else 2 ** (2 * _HALF_BITS) - 1
+    gap = gap_end - gap_begin
+    shift = max(0, gap.bit_length() - 16)
+    part = ((own[1] - gap_begin >> shift) << 15) // ((gap >> shift) + 1)
+    share, rest = divmod(width, last - first + 1)
+    number = before - first
+    start = share * number + min(number, rest)
+    here = share + (number < rest)
+    return min(start + (part * here >> 15), width - 1)
 
 
 def _boxes(leaves: Tensor, size: int) -> Tensor:

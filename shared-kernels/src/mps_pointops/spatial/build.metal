@@ -1,0 +1,373 @@
+// The tree of layout.py: keys of the points, and, when they are sorted by them, leaves and boxes.
+//
+// A key is a guess of the place at which a point will be in tree order, so that few bits of it sort
+// well whatever the cloud looks like, and keys of different clouds never mix. A sample of the points,
+// each as (first row of its cloud, Morton code), is sorted; a point is as far in its cloud as the
+// samples are of which it lies between, and in between as far as its code. Whatever keys are, a
+// search finds the same: they decide only how many boxes it opens.
+//
+// frame: lower corner and scale of the grid of the Morton codes, then the samples, each
+// (first row of the cloud, upper and lower half of the code, its cloud's samples: first | end << 16).
+
+#define SAMPLES 1024
+#define AXIS_BITS 20
+#define HALF_BITS 30               // a half of a code is 10 bits of each axis
+#define LARGEST 3.402823466e+38f   // an empty box is from LARGEST to -LARGEST
+#define FRAME_HEAD 4
+
+// Coordinates as layout.py tells, by bits; false and 0 if one is not finite.
+static inline bool load_point(device const uint* points, uint row, uint dim, thread float3& point) {
+    uint bits[3];
+    bool finite = true;
+    for (uint d = 0; d < 3; ++d) {
+        bits[d] = d < dim ? points[ulong(row) * dim + d] : 0;
+        uint exponent = bits[d] & INFINITE;
+        finite = finite && exponent != INFINITE;
+        if (exponent == 0) bits[d] = 0;
+    }
+    point = finite ? float3(as_type<float>(bits[0]), as_type<float>(bits[1]), as_type<float>(bits[2]))
+                   : float3(0.0f);
+    return finite;
+}
+
+// The rows of the cloud that holds a row, from the ranges of queries in the order of their clouds.
+// Rows that no query looks at are clouds of their own.
+static inline uint2 cloud_of(
+    uint row, device const long* first, device const long* last, uint size, uint ranges, uint cloud_size) {
+    if (ranges == 0) {
+        uint begin = row - row % cloud_size;
+        return uint2(begin, begin + cloud_size);
+    }
+    uint low = 0;  // number of ranges that begin at the row or before it
+    uint high = ranges;
+    while (low < high) {
+        uint middle = (low + high) / 2;
+        if (first[middle] <= long(row)) low = middle + 1;
+        else high = middle;
+    }
+    long begin = low > 0 ? first[low - 1] : 0;
+    long end = low > 0 ? last[low - 1] : 0;
+    if (end <= long(row)) {
+        begin = max(end, 0l);
+        end = low < ranges ? first[low] : long(size);
+    }
+    // holds for any ranges, also those of a call that will be refused
+    return uint2(uint(clamp(begin, 0l, long(row))), uint(clamp(end, long(row) + 1, long(size))));
+}
+
+static inline uint spread_bits(uint v) {
+    v = (v | v << 16) & 0x030000ffu;
+    v = (v | v << 8) & 0x0300f00fu;
+    v = (v | v << 4) & 0x030c30c3u;
+    return (v | v << 2) & 0x09249249u;
+}
+
+static inline uint grid_cell(float x, float low, float scale) {
+    return uint(min(max((x - low) * scale, 0.0f), float((1u << AXIS_BITS) - 1)));
+}
+
+// Upper and lower half of a Morton code.
+static inline uint2 code_of(float3 point, float3 low, float scale) {
+    uint x = grid_cell(point.x, low.x, scale);
+    uint y = grid_cell(point.y, low.y, scale);
+    uint z = grid_cell(point.z, low.z, scale);
+    uint upper = spread_bits(x >> 10) | spread_bits(y >> 10) << 1 | spread_bits(z >> 10) << 2;
+    uint lower = spread_bits(x & 1023) | spread_bits(y & 1023) << 1 | spread_bits(z & 1023) << 2;
+    return uint2(upper, lower);
+}
+
+static inline bool sorts_before(uint3 a, uint3 b) {
+    return a.x < b.x || (a.x == b.x && (a.y < b.y || (a.y == b.y && a.z < b.z)));
+}
+
+// The number-th smallest of the lanes' values, the first being 0.
+static inline float smallest_of_lanes(float value, uint number, uint lane) {
+    float least = simd_min(value);
+    for (uint n = 0; n < number; ++n) {
+        uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(value == least))));
+        if (lane == ctz(votes)) value = LARGEST;
+        least = simd_min(value);
+    }
+    return least;
+}
+
+[[max_total_threads_per_threadgroup(1024)]]
+kernel void make_frame(
+    device const uint* points [[buffer(0)]],  // (N, D) bits
+    device const long* first [[buffer(1)]],   // (ranges) ascending
+    device const long* last [[buffer(2)]],    // (ranges)
+    device uint* frame [[buffer(3)]],
+    constant long* shape [[buffer(4)]],       // N, D, ranges, size of equal clouds
+    uint number [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]])
+{
+    const uint size = uint(shape[0]);
+    const uint row = uint(ulong(number) * size / SAMPLES);
+    float3 point;
+    const bool finite = load_point(points, row, uint(shape[1]), point);
+    const uint cloud = cloud_of(row, first, last, size, uint(shape[2]), uint(shape[3])).x;
+
+    // The grid covers the sample, but for outliers: what is further out than FAR times the spread of
+    // the bulk. A simdgroup's second smallest and the fourth of those bound the bulk.
+    threadgroup float bounds[12 * 32];
+    threadgroup float grid[FRAME_HEAD];
+    for (uint d = 0; d < 3; ++d) {
+        float low = finite ? point[d] : LARGEST;
+        float high = finite ? -point[d] : LARGEST;
+        float4 found = float4(
+            smallest_of_lanes(low, 0, lane), smallest_of_lanes(low, 1, lane),
+            smallest_of_lanes(high, 0, lane), smallest_of_lanes(high, 1, lane));
+        if (lane == 0)
+            for (uint i = 0; i < 4; ++i) bounds[(d * 4 + i) * 32 + simdgroup] = found[i];
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (simdgroup == 0) {
+        float3 low, high, bulk_low, bulk_high;
+        float spread = 0.0f;
+        for (uint d = 0; d < 3; ++d) {
+            low[d] = simd_min(bounds[d * 4 * 32 + lane]);
+            bulk_low[d] = smallest_of_lanes(bounds[(d * 4 + 1) * 32 + lane], 3, lane);
+            high[d] = -simd_min(bounds[(d * 4 + 2) * 32 + lane]);
+            bulk_high[d] = -smallest_of_lanes(bounds[(d * 4 + 3) * 32 + lane], 3, lane);
+            spread = max(spread, bulk_high[d] - bulk_low[d]);
+        }
+        float extent = 0.0f;
+        for (uint d = 0; d < 3; ++d) {
+            float reach = FAR * spread;
+            if (spread > 0.0f) {
+                low[d] = max(low[d], bulk_low[d] - reach);
+                high[d] = min(high[d], bulk_high[d] + reach);
+            }
+            extent = max(extent, high[d] - low[d]);
+        }
+        // the power of two that makes the extent 2^19 to 2^20
+        uint exponent = as_type<uint>(extent) >> 23;
+        uint scale = min(254u, 127u + AXIS_BITS - 1 + 127u - exponent) << 23;
+        if (lane == 0) {
+            grid[0] = low.x;
+            grid[1] = low.y;
+            grid[2] = low.z;
+            grid[3] = as_type<float>(scale);
+        }
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (number < FRAME_HEAD) frame[number] = as_type<uint>(grid[number]);
+
+    uint2 code = uint2((1u << HALF_BITS) - 1);
+    if (finite) code = code_of(point, float3(grid[0], grid[1], grid[2]), grid[3]);
+    uint3 own = uint3(cloud, code.x, code.y);
+    threadgroup uint samples[3 * SAMPLES];
+    for (uint run = 2; run <= SAMPLES; run <<= 1) {
+        for (uint stride = run >> 1; stride > 0; stride >>= 1) {
+            uint3 other;
+            if (stride >= 32) {
+                threadgroup_barrier(mem_flags::mem_threadgroup);
+                for (uint i = 0; i < 3; ++i) samples[i * SAMPLES + number] = own[i];
+                threadgroup_barrier(mem_flags::mem_threadgroup);
+                for (uint i = 0; i < 3; ++i) other[i] = samples[i * SAMPLES + (number ^ stride)];
+            } else {
+                for (uint i = 0; i < 3; ++i) other[i] = simd_shuffle_xor(own[i], ushort(stride));
+            }
+            bool keeps_smaller = ((number & stride) == 0) == ((number & run) == 0);
+            if (keeps_smaller ? sorts_before(other, own) : sorts_before(own, other)) own = other;
+        }
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    samples[number] = own.x;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    uint ends[2];
+    for (uint i = 0; i < 2; ++i) {  // how many samples are of clouds before this one, or of it too
+        uint low = 0;
+        uint high = SAMPLES;
+        while (low < high) {
+            uint middle = (low + high) / 2;
+            if (samples[middle] < own.x + i) low = middle + 1;
+            else high = middle;
+        }
+        ends[i] = low;
+    }
+    device uint* entry = frame + FRAME_HEAD + number * 4;
+    for (uint i = 0; i < 3; ++i) entry[i] = own[i];
+    entry[3] = ends[0] | ends[1] << 16;
+}
+
+[[max_total_threads_per_threadgroup(256)]]
+kernel void make_keys(
+    device const uint* points [[buffer(0)]],  // (N, D) bits
+    device const long* first [[buffer(1)]],   // (ranges) ascending
+    device const long* last [[buffer(2)]],    // (ranges)
+    device const uint* frame [[buffer(3)]],
+    device uint* keys [[buffer(4)]],          // (N)
+    constant long* shape [[buffer(5)]],       // N, D, ranges, size of equal clouds, keys a place
+    uint group [[threadgroup_position_in_grid]],
+    uint thread_number [[thread_index_in_threadgroup]])
+{
+    const uint size = uint(shape[0]);
+    const uint keys_each = uint(shape[4]);
+    threadgroup uint4 samples[SAMPLES];
+    for (uint i = thread_number; i < SAMPLES; i += 256) {
+        device const uint* entry = frame + FRAME_HEAD + i * 4;
+        samples[i] = uint4(entry[0], entry[1], entry[2], entry[3]);
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    const float3 low = float3(as_type<float>(frame[0]), as_type<float>(frame[1]), as_type<float>(frame[2]));
+    const float scale = as_type<float>(frame[3]);
+
+    for (uint i = 0; i < POINTS_EACH; ++i) {
+        const uint row = (group * POINTS_EACH + i) * 256 + thread_number;
+        if (row >= size) break;
+        const uint2 cloud = cloud_of(row, first, last, size, uint(shape[2]), uint(shape[3]));
+        const uint width = (cloud.y - cloud.x) * keys_each;
+        float3 point;
+        if (!load_point(points, row, uint(shape[1]), point)) {
+            keys[row] = cloud.x * keys_each + width - 1;
+            continue;
+        }
+        const uint2 halves = code_of(point, low, scale);
+        const uint3 own = uint3(cloud.x, halves.x, halves.y);
+        uint before = 0;  // samples up to this point
+        uint above = SAMPLES;
+        while (before < above) {
+            uint middle = (before + above) / 2;
+            if (sorts_before(own, samples[middle].xyz)) above = middle;
+            else before = middle + 1;
+        }
+        // the gap between samples of the cloud, or its ends, in which the point is
+        ulong gap_begin = 0;
+        ulong gap_end = (1ul << (2 * HALF_BITS)) - 1;
+        uint begin = before;
+        uint end = before;
+        if (before < SAMPLES) {
+            uint4 next = samples[before];
+            if (next.x == cloud.x) {
+                gap_end = ulong(next.y) << HALF_BITS | next.z;
+                begin = next.w & 0xffffu;
+                end = next.w >> 16;
+            }
+        }
+        if (before > 0) {
+            uint4 previous = samples[before - 1];
+            if (previous.x == cloud.x) {
+                gap_begin = ulong(previous.y) << HALF_BITS | previous.z;
+                begin = previous.w & 0xffffu;
+                end = previous.w >> 16;
+            }
+        }
+        // how far in the gap, of 2^15
+        const ulong gap = gap_end - gap_begin;
+        const uint upper = uint(gap >> 32);
+        const uint bits = upper != 0 ? 64 - clz(upper) : 32 - clz(uint(gap));
+        const uint shift = bits > 16 ? bits - 16 : 0;
+        const uint offset = uint(((ulong(halves.x) << HALF_BITS | halves.y) - gap_begin) >> shift);
+        const uint part = (offset << 15) / (uint(gap >> shift) + 1);
+        // the gaps share the keys of the cloud evenly
+        const uint gaps = end - begin + 1;
+        const uint gap_number = before - begin;
+        const uint share = width / gaps;
+        const uint rest = width - share * gaps;
+        const uint start = share * gap_number + min(gap_number, rest);
+        const uint share_here = share + (gap_number < rest ? 1 : 0);
+        const uint key = min(start + mulhi(part << 17, share_here), width - 1);
+        keys[row] = cloud.x * keys_each + key;
+    }
+}
+
+// The box of the lanes' boxes, in every lane.
+static inline void join_boxes(
+    thread float3& low, thread float3& high, thread uint& least, thread int& most) {
+    for (uint d = 0; d < 3; ++d) {
+        low[d] = simd_min(low[d]);
+        high[d] = simd_max(high[d]);
+    }
+    least = simd_min(least);
+    most = simd_max(most);
+}
+
+static inline void store_box(
+    device float4* boxes, ulong at, float3 low, float3 high, uint least, int most) {
+    boxes[2 * at] = float4(low, as_type<float>(least));
+    boxes[2 * at + 1] = float4(high, as_type<float>(most));
+}
+
+// Two levels of boxes: each simdgroup joins 32 of the parts that its lanes hold, and the first one
+// the boxes of all 32. `next`: where the second level begins, 0 if there is none.
+#define JOIN_TWO_LEVELS \
+    threadgroup float sides[32 * 6]; \
+    threadgroup uint rows[32 * 2]; \
+    join_boxes(low, high, least, most); \
+    const uint node = group * 32 + simdgroup; \
+    if (lane == 0) { \
+        if (node < count) store_box(boxes, begin + node, low, high, least, most); \
+        for (uint d = 0; d < 3; ++d) { \
+            sides[d * 32 + simdgroup] = low[d]; \
+            sides[(3 + d) * 32 + simdgroup] = high[d]; \
+        } \
+        rows[simdgroup] = least; \
+        rows[32 + simdgroup] = as_type<uint>(most); \
+    } \
+    threadgroup_barrier(mem_flags::mem_threadgroup); \
+    if (next == 0 || simdgroup != 0) return; \
+    for (uint d = 0; d < 3; ++d) { \
+        low[d] = sides[d * 32 + lane]; \
+        high[d] = sides[(3 + d) * 32 + lane]; \
+    } \
+    least = rows[lane]; \
+    most = as_type<int>(rows[32 + lane]); \
+    join_boxes(low, high, least, most); \
+    if (lane == 0) store_box(boxes, next + group, low, high, least, most);
+
+[[max_total_threads_per_threadgroup(1024)]]
+kernel void make_leaves(
+    device const uint* points [[buffer(0)]],  // (N, D) bits
+    device const uint* order [[buffer(1)]],   // (N) rows by place
+    device float4* leaves [[buffer(2)]],
+    device float4* boxes [[buffer(3)]],
+    constant long* shape [[buffer(4)]],       // N, D, leaves, start of the level after them
+    uint group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]])
+{
+    const uint count = uint(shape[2]);
+    const ulong begin = 0;
+    const ulong next = ulong(shape[3]);
+    const uint place = (group * 32 + simdgroup) * 32 + lane;
+    float3 point = float3(0.0f);
+    uint least = NOTHING;
+    if (place < uint(shape[0])) {
+        uint row = order[place];
+        if (load_point(points, row, uint(shape[1]), point)) least = row;
+    }
+    if (place < count * 32) leaves[place] = float4(point, as_type<float>(least));
+    float3 low = least != NOTHING ? point : float3(LARGEST);
+    float3 high = least != NOTHING ? point : float3(-LARGEST);
+    int most = as_type<int>(least);
+    JOIN_TWO_LEVELS
+}
+
+[[max_total_threads_per_threadgroup(1024)]]
+kernel void make_levels(
+    device float4* boxes [[buffer(0)]],
+    constant long* shape [[buffer(1)]],  // start and number of nodes of a level, then of the next, start after
+    uint group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]])
+{
+    const ulong begin = ulong(shape[2]);
+    const uint count = uint(shape[3]);
+    const ulong next = ulong(shape[4]);
+    const uint child = (group * 32 + simdgroup) * 32 + lane;
+    float3 low = float3(LARGEST);
+    float3 high = float3(-LARGEST);
+    uint least = NOTHING;
+    int most = -1;
+    if (child < uint(shape[1])) {
+        float4 lower = boxes[2 * (ulong(shape[0]) + child)];
+        float4 upper = boxes[2 * (ulong(shape[0]) + child) + 1];
+        low = lower.xyz;
+        high = upper.xyz;
+        least = as_type<uint>(lower.w);
+        most = as_type<int>(upper.w);
+    }
+    JOIN_TWO_LEVELS
+}
