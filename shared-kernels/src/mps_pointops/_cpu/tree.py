@@ -6,6 +6,7 @@ here say what rounding can change between the two.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,23 @@ class Tree:
         if self.points.dtype == np.float64:
             return squared * (1.0 + (dim + 4) * 2.0**-50) + 2.0**-1000
         return (squared + 2.0**-118) * (1.0 + (dim + 4) * 2.0**-22)
+
+
+class Trees:
+    """Trees of parts of some points [n, D], each made once, for any rule and any queries."""
+
+    def __init__(self, points: Array) -> None:
+        self._points = points
+        self._made: dict[tuple[int, int, bool], Tree] = {}
+
+    def tree(self, low: int, high: int, rule: Rule, *, collapse: bool) -> Tree:
+        """The tree of the points low ... high - 1; arguments as those of `Tree`."""
+        key = low, high, collapse
+        if key not in self._made:
+            self._made[key] = Tree(self._points[low:high], rule, high - low, collapse=collapse)
+        tree = copy(self._made[key])
+        tree.rule = rule
+        return tree
 
 
 def expand(begins: Array, counts: Array) -> Array:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mps_pointops._cpu.pairs import Array
 from mps_pointops._cpu.rows import Runs, count_in_cloud, runs, together
-from mps_pointops._cpu.tree import LARGEST_DIM, Tree
+from mps_pointops._cpu.tree import LARGEST_DIM, Tree, Trees
 from mps_pointops._rules import Rule, distance_rule
 from mps_pointops.ops.ball_query.hits import Hits
 from mps_pointops.ops.ball_query.scan import scan
@@ -35,14 +35,18 @@ def ball_query_cpu(
     round_radius: bool,
     ignore_same_index: bool,
     rule: int,
+    trees: Trees | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Operator kernel; arguments as the schema in `ball_query.py`."""
+    """Operator kernel; arguments as the schema in `ball_query.py`.
+
+    `trees`: those of `ref`, if they are kept.
+    """
     query, ref, order = query.detach(), ref.detach(), distance_rule("ball_query", rule)
     hits = Hits.none(query, K)
     assert hits.distance is not None
     assert hits.index is not None
     limit = threshold(radius, round_radius, query.dtype)
-    _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits)
+    _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits, trees)
     index = hits.index
     if first is None and clouds > 1 and K > 0:
         index = count_in_cloud(index, clouds, ref.shape[0] // clouds)
@@ -60,12 +64,16 @@ def ball_count_cpu(
     round_radius: bool,
     ignore_same_index: bool,
     rule: int,
+    trees: Trees | None = None,
 ) -> Tensor:
-    """Operator kernel; arguments as the schema in `ball_query.py`."""
+    """Operator kernel; arguments as the schema in `ball_query.py`.
+
+    `trees`: those of `ref`, if they are kept.
+    """
     query, ref, order = query.detach(), ref.detach(), distance_rule("ball_count", rule)
     hits = Hits.none(query, K, only_count=True)
     limit = threshold(radius, round_radius, query.dtype)
-    _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits)
+    _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits, trees)
     return hits.counts
 
 
@@ -79,24 +87,30 @@ def _search(
     ignore_same_index: bool,
     rule: Rule,
     hits: Hits,
+    trees: Trees | None,
 ) -> None:
     if len(query) == 0 or hits.K == 0 or len(ref) == 0:
         return
     found = runs(len(query), len(ref), first, last, clouds)
-    treed = _worth_a_tree(found, ref.shape[1], hits.K, limit)
+    treed = _worth_a_tree(found, ref.shape[1], hits.K, limit, trees is not None)
     if not treed.all():
         scan(query, ref, found.only(~treed), limit, rule, ignore_same_index, hits)
     if treed.any():
-        _by_tree(query, ref, found.only(treed), limit, ignore_same_index, rule, hits)
+        _by_tree(query, ref, found.only(treed), limit, ignore_same_index, rule, hits, trees)
 
 
-def _worth_a_tree(found: Runs, dim: int, K: int, limit: Threshold) -> Array:
-    """Which runs a tree answers sooner than looking at every pair does, as measured."""
+def _worth_a_tree(found: Runs, dim: int, K: int, limit: Threshold, kept: bool) -> Array:
+    """Which runs a tree answers sooner than looking at every pair does, as measured.
+
+    `kept`: whether the tree is not made for this call alone.
+    """
     usual = limit.scale == 1.0 and 0.0 < limit.squared < np.inf
     if not usual or dim > LARGEST_DIM:
         return np.zeros(len(found), np.bool_)
     rows, sizes = found.rows, found.sizes
-    tree = 50_000 + 200 * sizes + rows * (4_000 + 100 * min(K, 64))  # nanoseconds
+    tree = 50_000 + rows * (4_000 + 100 * min(K, 64))  # nanoseconds
+    if not kept:
+        tree += 200 * sizes
     worth: Array = tree < 20 * rows * sizes
     return worth
 
@@ -109,6 +123,7 @@ def _by_tree(
     ignore_same_index: bool,
     rule: Rule,
     hits: Hits,
+    trees: Trees | None,
 ) -> None:
     q, p = query.numpy(), ref.numpy()
     finite = np.isfinite(q).all(axis=1)
@@ -127,7 +142,10 @@ def _by_tree(
         ball.list_all(q[late], late)
 
     for begin, end, low, high in np.stack(found.fields, 1).tolist():
-        tree = Tree(p[low:high], rule, end - begin, collapse=False)
+        if trees:
+            tree = trees.tree(low, high, rule, collapse=False)
+        else:
+            tree = Tree(p[low:high], rule, end - begin, collapse=False)
         rows = begin + finite[begin:end].nonzero()[0]
         if tree.size == 0 or len(rows) == 0:
             continue

@@ -16,7 +16,7 @@ from torch import Tensor
 from mps_pointops._cpu.nearest import nearest, rows_together
 from mps_pointops._cpu.pairs import Array
 from mps_pointops._cpu.rows import Runs, count_in_cloud, runs, together
-from mps_pointops._cpu.tree import LARGEST_DIM, Tree
+from mps_pointops._cpu.tree import LARGEST_DIM, Tree, Trees
 from mps_pointops._rules import Rule
 from mps_pointops.ops.knn.pairwise import by_pairs
 
@@ -29,18 +29,22 @@ def nearest_points(
     clouds: int,
     k: int,
     rule: Rule,
+    trees: Trees | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Squared distances and indices [M, k]; arguments as the schema in `knn.py`, detached."""
+    """Squared distances and indices [M, k]; arguments as the schema in `knn.py`, detached.
+
+    `trees`: those of `ref`, if they are kept.
+    """
     rows = query.shape[0]
     distance = query.new_full((rows, k), torch.inf)
     index = query.new_full((rows, k), -1, dtype=torch.int64)
     if rows == 0 or k == 0 or ref.shape[0] == 0:
         return distance, index
     found = runs(rows, ref.shape[0], first, last, clouds)
-    treed = _worth_a_tree(found, ref.shape[1], k)
+    treed = _worth_a_tree(found, ref.shape[1], k, trees is not None)
     pairwise = found.only(~treed)
     if treed.any():
-        left = _by_tree(query, ref, found.only(treed), k, rule, distance, index)
+        left = _by_tree(query, ref, found.only(treed), k, rule, trees, distance, index)
         pairwise = Runs(*map(np.append, pairwise.fields, left.fields))
     if len(pairwise):
         by_pairs(query, ref, pairwise, k, rule, distance, index)
@@ -49,18 +53,30 @@ def nearest_points(
     return distance, index
 
 
-def _worth_a_tree(found: Runs, dim: int, k: int) -> Array:
-    """Which runs a tree answers sooner than every pair does, as measured."""
+def _worth_a_tree(found: Runs, dim: int, k: int, kept: bool) -> Array:
+    """Which runs a tree answers sooner than every pair does, as measured.
+
+    `kept`: whether the tree is not made for this call alone.
+    """
     if dim > LARGEST_DIM:
         return np.zeros(len(found), np.bool_)
     rows, sizes = found.rows, found.sizes
-    tree = 50_000 + 200 * sizes + rows * (2_000 + 250 * k)  # nanoseconds
+    tree = 50_000 + rows * (2_000 + 250 * k)  # nanoseconds
+    if not kept:
+        tree += 200 * sizes
     worth: Array = (tree < 20 * rows * sizes) & (sizes > 2 * k)
     return worth
 
 
 def _by_tree(
-    query: Tensor, ref: Tensor, found: Runs, k: int, rule: Rule, distance: Tensor, index: Tensor
+    query: Tensor,
+    ref: Tensor,
+    found: Runs,
+    k: int,
+    rule: Rule,
+    trees: Trees | None,
+    distance: Tensor,
+    index: Tensor,
 ) -> Runs:
     """Search runs in trees; returns the rows that are left open, as runs."""
     q, p, d, i = query.numpy(), ref.numpy(), distance.numpy(), index.numpy()
@@ -75,7 +91,10 @@ def _by_tree(
         left[rows[still_open]] = 1, low, high
 
     for begin, end, low, high in np.stack(found.fields, 1).tolist():
-        tree = Tree(p[low:high], rule, end - begin, collapse=True)
+        if trees:
+            tree = trees.tree(low, high, rule, collapse=True)
+        else:
+            tree = Tree(p[low:high], rule, end - begin, collapse=True)
         if len(tree.index) == 0:
             continue
         rows = begin + has_any[begin:end].nonzero()[0]
