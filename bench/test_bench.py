@@ -7,21 +7,13 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import goals
+from all import OPS
+from harness import Row, read
+
 HERE = Path(__file__).parent
-OPS = (
-    "fps",
-    "knn",
-    "ball_query",
-    "gather",
-    "three_nn",
-    "interpolate",
-    "inverse_index",
-    "grid_cluster",
-    "graclus_cluster",
-    "nearest",
-    "random_walk",
-    "neighbor_sampler",
-)
 
 
 def _run(script, *arguments):
@@ -29,28 +21,52 @@ def _run(script, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("op", OPS)
-def test_quick_rows(op, tmp_path):
-    output = tmp_path / "rows.jsonl"
-    script = HERE / op / f"bench_{op}.py"
-    done = _run(script, "--quick", "--device", "cpu", "--repeats", "1", "--output", str(output))
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in output.read_text().splitlines()]
-    assert rows
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory):
+    """Output and rows of the quick cases of every operator, with the Metal kernels in software."""
+    output = tmp_path_factory.mktemp("bench") / "rows.jsonl"
+    done = _run(HERE / "all.py", "--quick", "--emulated", "--repeats", "1", "--output", str(output))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, read(output)
+
+
+def test_every_operator_has_checked_and_timed_rows(emulated):
+    output, rows = emulated
+    assert {row.op for row in rows} == set(OPS)
     for row in rows:
-        assert row["op"] == op
-        assert row["mismatches"] == 0 < row["checked"]
-        assert row["milliseconds"] > 0
-        assert {"mps_pointops", "torch", "commit"} <= row["versions"].keys()
-        assert row["case"] in done.stdout
+        assert row.case in output
+        assert row.checked > 0
+        assert row.mismatches == 0 or row.provider == "torch", row.case
+        assert row.wall_time[1] > 0
+        assert row.host_time > 0
+        assert {"mps_pointops", "torch", "commit"} <= row.versions.keys()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("op", OPS)
-def test_emulated_rows_say_so(op):
-    done = _run(HERE / op / f"bench_{op}.py", "--quick", "--emulated", "--repeats", "1")
+def test_baselines_are_compared_too(emulated):
+    _, rows = emulated
+    found = {(row.op, row.provider) for row in rows}
+    assert {(op, "seed") for op in ("fps", "knn", "ball_query", "three_nn")} <= found
+    assert {(op, "torch") for op in ("fps", "knn", "ball_query", "nearest")} <= found
+    assert ("ball_query", "seed, simdgroup") in found
+
+
+def test_emulated_times_say_so(emulated):
+    output, rows = emulated
+    assert all("not of a GPU" in row.device or "Apple" in row.device for row in rows)
+    assert "not measured." in output
+
+
+def test_cpu_tensors(tmp_path):
+    output = tmp_path / "rows.jsonl"
+    script = HERE / "fps" / "bench_fps.py"
+    done = _run(
+        script, "--quick", "--device", "cpu", "--ours", "--only", "2000", "--output", str(output)
+    )
     assert done.returncode == 0, done.stderr
-    assert "not of a GPU" in done.stdout or "Apple" in done.stdout
+    (row,) = read(output)
+    assert (row.op, row.provider, row.mismatches) == ("fps", "ours", 0)
+    assert row.sizes == {"clouds": 1, "points": 2000, "picks": 256}
+    assert row.repeats > 1
 
 
 def test_a_wrong_result_has_no_time(tmp_path):
@@ -58,15 +74,60 @@ def test_a_wrong_result_has_no_time(tmp_path):
     script.write_text(
         f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
         "import torch\n"
-        "from harness import Bench\n"
+        "from harness import Bench, Provider\n"
         "bench = Bench('wrong')\n"
         "bench.row('one off', lambda: torch.tensor([1, 2]), lambda: torch.tensor([1, 3]))\n"
         "bench.row('shape', lambda: torch.zeros(3), lambda: torch.zeros(2))\n"
+        "bench.row('raises', lambda: torch.zeros(3) + torch.zeros(2), lambda: torch.zeros(2))\n"
+        "near = Provider(lambda: torch.tensor([2]), inexact=True)\n"
+        "bench.case('near', {}, {'other': near}, lambda: torch.tensor([3]))\n"
         "bench.end()\n"
     )
     output = tmp_path / "rows.jsonl"
     done = _run(script, "--device", "cpu", "--output", str(output))
     assert done.returncode == 1
     rows = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [row["mismatches"] for row in rows] == [1, 2]
-    assert [row["milliseconds"] for row in rows] == [None, None]
+    assert [row["mismatches"] for row in rows] == [1, 2, 1]
+    assert [row["wall_time"] is None for row in rows] == [True, True, False]
+    assert "failed: RuntimeError" in done.stdout
+
+
+def test_files_of_results_keep_the_last_row_of_a_case(tmp_path):
+    path = tmp_path / "new folder" / "rows.jsonl"
+    for value in (1.0, 2.0):
+        Row("fps", "sphere", {"points": 5}, "ours", "card", (value,) * 3).append_to(path)
+    Row("fps", "sphere", {"points": 5}, "seed", "card", None, (7.0, 8.0, 9.0)).append_to(path)
+    ours, seed = read(path)
+    assert (ours.time, seed.time) == (2.0, 8.0)
+    assert ours.case == "sphere points=5"
+
+
+def _fps(provider, time, points=20_000):
+    sizes = {"clouds": 1, "points": points, "picks": 1_024}
+    return Row("fps", "sphere", sizes, provider, "card", (time,) * 3)
+
+
+def test_goals_are_judged_by_the_rows():
+    rows = [_fps("ours", 0.5), _fps("seed", 5.0), _fps("ours", 1.0, 100_000)]
+    rows.append(_fps("seed", 20.0, 100_000))
+    named = {goal.work: goal for goal in goals.judged(rows)}
+    assert named["FPS sphere 20,000 to 1,024"].met is True
+    assert named["FPS sphere 100,000 to 1,024"].met is False
+    assert named["FPS sphere 1,000,000 to 1,024"].met is None
+    assert "1 met, 1 not met" in goals.table(rows)
+
+
+def test_flat_calls_are_judged_by_counts_and_wall_time():
+    sizes = {"clouds": 4, "points": 1_024}
+    walls = (1.0, 1.0, 1.0), (0.4, 0.4, 0.4)
+    rows = [
+        Row("flat", "fps", sizes, "ours", "card", None, walls[0], kernels=3, operators=9),
+        Row("flat", "fps", sizes, "dense call", "card", (0.1,) * 3, walls[1]),
+    ]
+    rows[0].readbacks = 1
+    named = {(goal.work, goal.goal): goal.met for goal in goals.judged(rows)}
+    assert named["flat.fps 4 x 1,024", "<= 1 read-back, <= 12 dispatches"] is True
+    assert named["flat.fps 4 x 1,024, host and device", "<= 2x the dense call"] is False
+    rows[0].operators = 10
+    named = {(goal.work, goal.goal): goal.met for goal in goals.judged(rows)}
+    assert named["flat.fps 4 x 1,024", "<= 1 read-back, <= 12 dispatches"] is False

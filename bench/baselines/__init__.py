@@ -80,7 +80,7 @@ def seed_ball_query(
     return distance, index
 
 
-def seed_three_nn(unknown: Tensor, known: Tensor, rule: str = "fma_xyz") -> tuple[Tensor, Tensor]:
+def seed_three_nn(unknown: Tensor, known: Tensor, rule: str = "fma_yxz") -> tuple[Tensor, Tensor]:
     """Distances and indices [B, M, 3] of the neighbours of [B, M, 3] in [B, N, 3]."""
     clouds, rows, _ = unknown.shape
     distance = torch.empty_like(unknown)
