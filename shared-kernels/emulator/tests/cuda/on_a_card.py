@@ -237,6 +237,8 @@ def counts() -> None:
     equal(result, [i + 32.0 for i in range(32)])
     if counted.kernels != ["f"] or counted.readbacks != ["aten::_local_scalar_dense"]:
         raise AssertionError(f"{counted.kernels}, {counted.readbacks}")
+    if "aten::empty_like" in counted.operators:
+        raise AssertionError("an allocation is no dispatch")
     if not {"aten::sum", "aten::add.Tensor"} <= set(counted.operators):
         raise AssertionError(f"{counted.operators}")
 

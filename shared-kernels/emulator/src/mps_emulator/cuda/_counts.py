@@ -12,6 +12,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mps_emulator.device._calls import READBACKS
 
 _open: list[_Mode] = []
+# They allocate, or give another name to what is there, and start nothing.
+_NO_WORK = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_reshape_alias", "_unsafe_view", "alias", "detach", "empty", "empty_like",
+        "empty_strided", "lift_fresh", "new_empty", "new_empty_strided", "resize_", "set_",
+    )
+)  # fmt: skip
 
 
 class Counts:
@@ -19,7 +27,8 @@ class Counts:
 
     Attributes:
         kernels: Names of the Metal kernels launched.
-        operators: Names of the PyTorch operators that ran on the card; views are not counted.
+        operators: Names of the PyTorch operators that ran on the card; those that only allocate or
+            view are not counted.
         readbacks: Those that made the host wait for the card.
     """
 
@@ -53,7 +62,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = str(func.name()).removesuffix(".default")
         moved = bool(given) and any(t.is_cuda for t in given)
         to_host = moved and bool(made) and not any(t.is_cuda for t in made)
-        if not getattr(func, "is_view", False):
+        if not getattr(func, "is_view", False) and name.partition(".")[0] not in _NO_WORK:
             self.counts.operators.append(name)
         masked = name in ("aten::index.Tensor", "aten::_index_put_impl_") and any(
             t.dtype in (torch.bool, torch.uint8) for t in given[1:]
