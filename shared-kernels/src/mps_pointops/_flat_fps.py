@@ -35,11 +35,15 @@ def _fps(
     picks = plan_picks(op, points, batch, ptr, Ratio(op, ratio, x.dtype, points), batch_size)
     if picks.total == 0:
         return points.new_empty((0,), dtype=torch.int64)
+    if picks.clouds == 1 and not random_start:
+        ptr = out_ptr = start = None  # begins at its first point
+    else:
+        ptr, out_ptr, start = picks.place(random_start)
     return fps_core(  # type: ignore[no-any-return]
         points,
-        picks.ptr,
-        picks.out_ptr,
-        picks.starts(random_start),
+        ptr,
+        out_ptr,
+        start,
         picks.clouds,
         picks.total,
         picks.largest,

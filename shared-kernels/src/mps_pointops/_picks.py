@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from mps_pointops._checks import MAX_POINTS, as_int, check_same_device, fail_type, fail_value
-from mps_pointops._ragged import Facts, check_ptr, cumulative, fetch
+from mps_pointops._flat_mps.picks import NUMBERED, ONE, POINTER, ROWS, Plan
+from mps_pointops._ragged import Facts, check_ptr, cumulative, fetch, judge_batch, judge_ptr
 
 
 @dataclass
@@ -32,14 +35,15 @@ class Picks:
     largest: int
     most: int
 
-    def starts(self, random: bool) -> Tensor:
-        """First pick of every cloud [B], counted in the cloud."""
+    def place(self, random: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Where clouds and their picks begin, and the first pick of every cloud [B], in it."""
         sizes = self.ptr[1:] - self.ptr[:-1]
         if not random:
-            return torch.zeros_like(sizes)
+            return self.ptr, self.out_ptr, torch.zeros_like(sizes)
         drawn = torch.rand(self.clouds, device=sizes.device, dtype=torch.float32) * sizes
         # the product may round up to the size
-        return torch.minimum(drawn.to(torch.int64), (sizes - 1).clamp_(min=0))
+        starts = torch.minimum(drawn.to(torch.int64), (sizes - 1).clamp_(min=0))
+        return self.ptr, self.out_ptr, starts
 
 
 class Ratio:
@@ -108,7 +112,7 @@ def plan_picks(
     ptr: Tensor | None,
     ratio: Ratio,
     batch_size: int | None,
-) -> Picks:
+) -> Picks | Plan:
     """Sizes and counts of every cloud; reads the device once, or not at all."""
     total_points = points.shape[0]
     if batch_size is not None:
@@ -117,12 +121,19 @@ def plan_picks(
         fail_value(op, "ptr", "None when batch is given", "both", "give one of them")
     if batch is None and batch_size is not None:
         fail_value(op, "batch_size", "None without batch", str(batch_size), "give batch too")
+    # the kernels multiply in float32
+    by_kernels = points.device.type != "cpu" and ratio.value.dtype == torch.float32
     if ptr is not None:
         known = ptr.device.type == "cpu"
         ptr = check_ptr(op, "ptr", ptr, "x", ptr if known else points)
+        if by_kernels and not (known and not ratio.on_host):
+            return _plan(points, POINTER, ptr, ptr.shape[0] - 1, ratio)
         if known or ratio.needs_host:
             return _on_host(points, ptr.tolist(), ratio)
         return _from_ptr(points, ptr, ratio)
+    if batch is None and by_kernels and ratio.on_host:
+        ratio.check_length(1)
+        return _plan_one(points, ratio)
     if batch is None:
         return _on_host(points, [0, total_points], ratio)
     if batch_size is None and ratio.value.dim() == 1:
@@ -130,6 +141,10 @@ def plan_picks(
     if total_points == 0:
         return _on_host(points, [0] * ((batch_size or 0) + 1), ratio)
     batch = batch.contiguous()
+    if by_kernels:
+        return _plan(
+            points, ROWS if batch_size is None else NUMBERED, batch, batch_size or 0, ratio
+        )
     if ratio.needs_host:
         batch = batch.cpu()
     if batch_size is not None:
@@ -138,6 +153,48 @@ def plan_picks(
         picks = _of_unknown_number(batch, ratio)
     picks.ptr, picks.out_ptr = picks.ptr.to(points.device), picks.out_ptr.to(points.device)
     return picks
+
+
+def _plan(points: Tensor, form: int, told: Tensor, clouds: int, ratio: Ratio) -> Plan:
+    """By the kernels: counted in one pass that is read, or on the host where sizes are known."""
+    op, size = ratio.op, points.shape[0]
+    told = told.to(torch.int64)
+    if form != ROWS:
+        ratio.check_length(clouds)
+    if told.device.type == "cpu":  # a ptr
+        begins = told.tolist()
+        ordered = all(a <= b for a, b in pairwise(begins))
+        if begins[0] != 0 or begins[-1] != size or not ordered:
+            fail_value(op, "ptr", f"ascending from 0 to {size}", str(begins))
+        sizes = told[1:] - told[:-1]
+        counts = ratio.counts(sizes).tolist()
+        ratio.check(bool(ratio.is_valid()), sum(counts))
+        plan = Plan(points, POINTER, told.to(points.device), clouds, ratio.value)
+        plan.know(counts, max(sizes.tolist(), default=0))
+        return plan
+    plan = Plan(points, form, told, clouds, ratio.value)
+    facts = Facts(op)
+    facts.add_numbers(plan.take, plan.count())
+    facts.fetch()
+    if form == POINTER:
+        judge_ptr(op, "ptr", size)(plan.ordered, *plan.ends)
+    else:
+        judge_batch(op, "batch", None if form == ROWS else clouds)(plan.ordered, *plan.ends)
+    ratio.check(plan.valid and (not ratio.on_host or bool(ratio.is_valid())), plan.total)
+    return plan
+
+
+def _plan_one(points: Tensor, ratio: Ratio) -> Plan:
+    """One cloud, on the host."""
+    size, part = points.shape[0], ratio.value.item()
+    valid = 0.0 <= part < math.inf
+    # the product of two floats is exact here
+    product = float(np.float32(size)) * part if valid else 0.0
+    wanted = math.ceil(np.float32(product)) if product < 2.0**31 else 2**31
+    ratio.check(valid, wanted)
+    plan = Plan(points, ONE, None, 1, ratio.value)
+    plan.know([wanted], size)
+    return plan
 
 
 def _maximum(values: Tensor) -> Tensor:
