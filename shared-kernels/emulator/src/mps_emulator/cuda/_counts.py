@@ -49,6 +49,9 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.counts = counts
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd):
+            with self:  # what it is made of; inside an operator's own kernel it arrives whole
+                return func.decompose(*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
         if func.namespace == "aten":
             self._add(func, args, kwargs or {}, result)
