@@ -29,10 +29,12 @@ def test_stable_order(device, size, highest):
     check(device, keys, highest)
 
 
-@pytest.mark.parametrize("few", [0, 32])
+@pytest.mark.parametrize("few", [0, 64])
+@pytest.mark.parametrize("long", [0, 2**31])
 @pytest.mark.parametrize("highest", [1, 1023, 1024, 2**31 - 1])
-def test_tiles_placed_by_a_dispatch(monkeypatch, few, highest):
+def test_kinds_of_tiles(monkeypatch, few, long, highest):
     monkeypatch.setattr(room, "_FEW_TILES", few)
+    monkeypatch.setattr(room, "_LONG_TILES_FROM", long)
     keys = torch.randint(highest + 1, (30_000,), generator=torch.Generator().manual_seed(5))
     check("mps", keys, highest)
     check("mps", torch.full((9_000,), highest), highest)
@@ -40,7 +42,7 @@ def test_tiles_placed_by_a_dispatch(monkeypatch, few, highest):
 
 @pytest.mark.slow
 def test_many_tiles():
-    keys = torch.randint(2**20, (140_000,), generator=torch.Generator().manual_seed(6))
+    keys = torch.randint(2**20, (270_000,), generator=torch.Generator().manual_seed(6))
     check("mps", keys, 2**20 - 1)
 
 
@@ -50,7 +52,7 @@ def test_any_order_of_threads(monkeypatch, seed):
     from mps_emulator.shader import options
 
     monkeypatch.setattr(options, "seed", seed)
-    for few in (0, 32):
+    for few in (0, 64):
         monkeypatch.setattr(room, "_FEW_TILES", few)
         keys = torch.randint(3000, (9_000,), generator=torch.Generator().manual_seed(seed))
         check("mps", keys, 2999)

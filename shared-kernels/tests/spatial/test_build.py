@@ -61,7 +61,7 @@ def _adversary(name, size=1500):
     elif name == "nothing finite":
         points[:] = torch.nan
     elif name == "nothing finite in the sample":
-        points[[number * size // 1024 for number in range(1024)]] = torch.inf
+        points[[number * size // 256 for number in range(256)]] = torch.inf
     elif name == "largest":
         points = (points - 0.5).sign() * torch.finfo(torch.float32).max
     elif name == "subnormal":

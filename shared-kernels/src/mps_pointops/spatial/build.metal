@@ -9,7 +9,8 @@
 // frame: lower corner and scale of the grid of the Morton codes, then the samples, each
 // (first row of the cloud, upper and lower half of the code, its cloud's samples: first | end << 16).
 
-#define SAMPLES 1024
+#define SAMPLES 256
+#define SIMDGROUPS (SAMPLES / 32)
 #define AXIS_BITS 20
 #define HALF_BITS 30               // a half of a code is 10 bits of each axis
 #define LARGEST 3.402823466e+38f   // an empty box is from LARGEST to -LARGEST
@@ -91,7 +92,7 @@ static inline float smallest_of_lanes(float value, uint number, uint lane) {
     return least;
 }
 
-[[max_total_threads_per_threadgroup(1024)]]
+[[max_total_threads_per_threadgroup(256)]]
 kernel void make_frame(
     device const uint* points [[buffer(0)]],  // (N, D) bits
     device const long* first [[buffer(1)]],   // (ranges) ascending
@@ -109,8 +110,8 @@ kernel void make_frame(
     const uint cloud = cloud_of(row, first, last, size, uint(shape[2]), uint(shape[3])).x;
 
     // The grid covers the sample, but for outliers: what is further out than FAR times the spread of
-    // the bulk. A simdgroup's second smallest and the fourth of those bound the bulk.
-    threadgroup float bounds[12 * 32];
+    // the bulk. The second smallest of 32 samples, in the middle of those of all simdgroups, bounds it.
+    threadgroup float bounds[12 * SIMDGROUPS];
     threadgroup float grid[FRAME_HEAD];
     for (uint d = 0; d < 3; ++d) {
         float low = finite ? point[d] : LARGEST;
@@ -119,17 +120,23 @@ kernel void make_frame(
             smallest_of_lanes(low, 0, lane), smallest_of_lanes(low, 1, lane),
             smallest_of_lanes(high, 0, lane), smallest_of_lanes(high, 1, lane));
         if (lane == 0)
-            for (uint i = 0; i < 4; ++i) bounds[(d * 4 + i) * 32 + simdgroup] = found[i];
+            for (uint i = 0; i < 4; ++i) bounds[(d * 4 + i) * SIMDGROUPS + simdgroup] = found[i];
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (simdgroup == 0) {
         float3 low, high, bulk_low, bulk_high;
         float spread = 0.0f;
         for (uint d = 0; d < 3; ++d) {
-            low[d] = simd_min(bounds[d * 4 * 32 + lane]);
-            bulk_low[d] = smallest_of_lanes(bounds[(d * 4 + 1) * 32 + lane], 3, lane);
-            high[d] = -simd_min(bounds[(d * 4 + 2) * 32 + lane]);
-            bulk_high[d] = -smallest_of_lanes(bounds[(d * 4 + 3) * 32 + lane], 3, lane);
+            float4 found;
+            for (uint i = 0; i < 4; ++i) {
+                uint at = (d * 4 + i) * SIMDGROUPS + lane;
+                float value = lane < SIMDGROUPS ? bounds[at] : LARGEST;
+                found[i] = smallest_of_lanes(value, (i & 1) != 0 ? SIMDGROUPS / 2 - 1 : 0, lane);
+            }
+            low[d] = found.x;
+            bulk_low[d] = found.y;
+            high[d] = -found.z;
+            bulk_high[d] = -found.w;
             spread = max(spread, bulk_high[d] - bulk_low[d]);
         }
         float extent = 0.0f;
@@ -206,10 +213,8 @@ kernel void make_keys(
     const uint size = uint(shape[0]);
     const uint keys_each = uint(shape[4]);
     threadgroup uint4 samples[SAMPLES];
-    for (uint i = thread_number; i < SAMPLES; i += 256) {
-        device const uint* entry = frame + FRAME_HEAD + i * 4;
-        samples[i] = uint4(entry[0], entry[1], entry[2], entry[3]);
-    }
+    device const uint* entry = frame + FRAME_HEAD + thread_number * 4;
+    samples[thread_number] = uint4(entry[0], entry[1], entry[2], entry[3]);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const float3 low = float3(as_type<float>(frame[0]), as_type<float>(frame[1]), as_type<float>(frame[2]));
     const float scale = as_type<float>(frame[3]);

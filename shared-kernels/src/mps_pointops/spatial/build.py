@@ -9,7 +9,7 @@ from mps_pointops._metal import Source, launch
 from mps_pointops.ops.inverse_index.inverse_index import stable_order
 from mps_pointops.spatial.layout import WIDTH, Tree, levels
 
-SAMPLES, POINTS_EACH, FAR = 1024, 4, 512
+SAMPLES, POINTS_EACH, FAR = 256, 2, 512  # SAMPLES as in build.metal
 
 SOURCE = Source(
     __package__,
@@ -56,7 +56,7 @@ def build(
     make_frame, make_keys, make_leaves, make_levels = (
         SOURCE.kernel(0, 0, POINTS_EACH, FAR, name=name) for name in SOURCE.kernels
     )
-    launch(make_frame, points, first, last, frame, shape[:4], groups=1, group_size=1024)
+    launch(make_frame, points, first, last, frame, shape[:4], groups=1, group_size=SAMPLES)
     groups = -(-size // (256 * POINTS_EACH))
     launch(make_keys, points, first, last, frame, keys, shape, groups=groups, group_size=256)
     keys, order = stable_order(keys, 2**bits - 1)

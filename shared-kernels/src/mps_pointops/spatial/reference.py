@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mps_pointops.spatial.layout import LARGEST, NOTHING, WIDTH, Tree, levels
 
-_SAMPLES, _FAR = 1024, np.float32(512)
+_SAMPLES, _FAR = 256, np.float32(512)
 _AXIS_BITS, _HALF_BITS = 20, 30
 _TINY = np.finfo(np.float32).tiny
 _Floats = NDArray[np.float32]
@@ -34,7 +34,9 @@ def tree_reference(points: Tensor, begins: list[int] | None = None, bits: int = 
     xyz = torch.where((xyz.abs() < float(_TINY)) | ~finite.unsqueeze(1), 0.0, xyz)
     edges = sorted({0, size, *(begins or [])})
     keys, frame = (
-        _keys(xyz.numpy(), finite.tolist(), edges, bits) if size else ([], [[0] * 4] * 1025)
+        _keys(xyz.numpy(), finite.tolist(), edges, bits)
+        if size
+        else ([], [[0] * 4] * (_SAMPLES + 1))
     )
     order = torch.tensor(sorted(range(size), key=lambda row: (keys[row], row)), dtype=torch.int64)
     leaves = torch.zeros(-(-size // WIDTH) * WIDTH, 4)
@@ -55,9 +57,12 @@ def _grid(sample: _Floats, finite: NDArray[np.bool_]) -> tuple[_Floats, np.float
     """Lower corner [3] and scale of the grid of the Morton codes."""
     ends = []
     for sign in (np.float32(1), np.float32(-1)):
-        values = np.where(finite[:, None], sign * sample, np.float32(LARGEST)).reshape(32, 32, 3)
+        values = np.where(finite[:, None], sign * sample, np.float32(LARGEST)).reshape(-1, 32, 3)
         second = np.sort(values, axis=1)[:, 1]
-        ends += [sign * values.min(axis=(0, 1)), sign * np.sort(second, axis=0)[3]]
+        ends += [
+            sign * values.min(axis=(0, 1)),
+            sign * np.sort(second, axis=0)[len(second) // 2 - 1],
+        ]
     low, bulk_low, high, bulk_high = ends
     with np.errstate(over="ignore"):
         spread = max(np.float32(0), _flush(bulk_high - bulk_low).max())

@@ -6,9 +6,10 @@
 // through its part 32 pairs at a time; the rank of a pair among those of its digit is the number met
 // before plus the number of equal digits in lower lanes. Nothing depends on timing, so the order is
 // that of the input.
+//
+// STEPS: times 32 pairs of a simdgroup.
 
 #define SIMDGROUPS 8
-#define STEPS 16
 #define PART (STEPS * 32)
 #define TILE (SIMDGROUPS * PART)
 #define DIGIT_BITS 10

@@ -7,16 +7,19 @@ from torch import Tensor
 
 from mps_pointops._metal import Source, launch
 
-TILE, DIGIT_BITS = 4096, 10  # as in inverse_index.metal
+DIGIT_BITS = 10  # as in inverse_index.metal
+STEPS = (4, 16)
 _DIGITS = 2**DIGIT_BITS
 # Up to so many tiles each adds up the counts of all of them by itself, which costs less than one
 # more dispatch.
-_FEW_TILES = 32
+_FEW_TILES = 8
+# More keys than this are cut into longer tiles, of which fewer counts are kept.
+_LONG_TILES_FROM = 2**18
 
 SOURCE = Source(
     __package__,
     "inverse_index",
-    {"RULE": (0,), "DIM": (3,)},
+    {"RULE": (0,), "DIM": (3,), "STEPS": STEPS},
     kernels=("count_digits", "place_tiles", "move_pairs"),
 )
 
@@ -28,10 +31,11 @@ def stable_order_mps(keys: Tensor, highest: int) -> tuple[Tensor, Tensor]:
     ordered, order = torch.empty_like(keys), torch.empty_like(keys)
     if count == 0:
         return ordered, order
+    steps = STEPS[count > _LONG_TILES_FROM]
     count_digits, place_tiles, move_pairs = (
-        SOURCE.kernel(0, 3, name=name) for name in SOURCE.kernels
+        SOURCE.kernel(0, 3, steps, name=name) for name in SOURCE.kernels
     )
-    tiles = -(-count // TILE)
+    tiles = -(-count // (256 * steps))
     placed = tiles > _FEW_TILES
     table = torch.empty((tiles + placed, _DIGITS), dtype=torch.int32, device=keys.device)
     pairs, stride, bits = keys, 1, max(1, highest.bit_length())
