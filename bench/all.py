@@ -19,7 +19,7 @@ from harness import read
 HERE = Path(__file__).parent
 
 OPS = (
-    "fps", "knn", "ball_query", "three_nn", "nearest", "flat", "gather", "interpolate",
+    "fps", "knn", "ball_query", "three_nn", "nearest", "spatial", "flat", "gather", "interpolate",
     "inverse_index", "grid_cluster", "graclus_cluster", "random_walk", "neighbor_sampler",
 )  # fmt: skip
 

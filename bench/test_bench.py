@@ -1,6 +1,7 @@
 """The benchmark scripts run, check before they time, and fail on a wrong result."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import goals
+import report
 from all import OPS
+from figure import dots
 from harness import Row, read
 
 HERE = Path(__file__).parent
@@ -131,3 +134,39 @@ def test_flat_calls_are_judged_by_counts_and_wall_time():
     rows[0].operators = 10
     named = {(goal.work, goal.goal): goal.met for goal in goals.judged(rows)}
     assert named["flat.fps 4 x 1,024", "<= 1 read-back, <= 12 dispatches"] is False
+
+
+def test_parts_of_a_page_are_exchanged_between_their_marks():
+    page = "a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"
+    assert report.replaced(page, "x", "new") == page.replace("old", "new")
+    with pytest.raises(ValueError, match="no part 'y'"):
+        report.replaced(page, "y", "new")
+
+
+def test_tables_of_a_report():
+    rows = [_fps("ours", 0.5), _fps("seed", 5.0), _fps("torch", 7.0)]
+    rows[0].kernels, rows[0].operators, rows[0].readbacks = 9, 1, 2
+    rows[1].device_time = None
+    rows[1].mismatches, rows[1].checked = 3, 4
+    parts = report.parts(rows)
+    case = "sphere clouds=1, points=20000, picks=1024"
+    assert f"| {case} | 0.5 | 3 of 4 differ | 7 |" in parts["times"]
+    assert f"| fps: {case} | 10 | 2 | 0.71 | |" in parts["predicted"]
+    assert "3 of 4 values differ" in parts["run"]
+    drawing = report.figure(rows)
+    assert drawing.count("<circle") == 4, "two in the legend, two of the case"
+
+
+def test_a_figure_places_times_on_a_logarithmic_axis():
+    drawing = dots("ms", [("a & b", {"x": 0.1, "y": 10.0}), ("c", {"x": 1.0})], ("x", "y", "z"))
+    assert "a &amp; b" in drawing
+    found = [float(at) for at in re.findall(r'<circle cx="([^"]+)" cy="(?!40)', drawing)]
+    assert sorted(found) == [520, 750, 980]
+    assert drawing.startswith("<svg")
+    assert drawing.endswith("</svg>\n")
+
+
+@pytest.mark.skipif(not goals.RESULTS.exists(), reason="no results of a card yet")
+def test_the_page_is_what_the_results_say():
+    done = _run(HERE / "report.py", "--check")
+    assert done.returncode == 0, done.stderr

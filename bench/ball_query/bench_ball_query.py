@@ -8,9 +8,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import torch
 from baselines import seed_ball_query, torch_ball_query
 from baselines.published import Published
-from harness import ADVERSARIES, OURS, Bench, Provider, batch, reused, some_of
+from harness import ADVERSARIES, OURS, Bench, Provider, batch, some_of
 
-from mps_pointops import ball_query
+from mps_pointops import SpatialIndex, ball_query
 
 # (cloud, clouds, queries or None for the cloud itself, points, radius, K, quick)
 CASES = [
@@ -50,17 +50,19 @@ def _case(
     K: int,
 ) -> None:
     published = Published.at(bench.options.published)
-    q, r = query.to(bench.device), ref.to(bench.device)
+    r = ref.to(bench.device)
+    q = r if query is ref else query.to(bench.device)
     clouds, rows, _ = query.shape
     some = torch.arange(rows) if clouds * rows <= 65_536 else some_of(torch.arange(rows), CHECKED)
 
     def expected() -> tuple[torch.Tensor, torch.Tensor]:
         return ball_query(query[:, some], ref, radius, K)
 
-    providers = {OURS: lambda: ball_query(q, r, radius, K)}
-    index = reused(r) if clouds == 1 else None
-    if index:
-        providers["ours, reused index"] = lambda: index.ball_query(q[0], radius, K)
+    index = SpatialIndex(r)
+    providers = {
+        OURS: lambda: ball_query(q, r, radius, K),
+        "ours, reused index": lambda: index.ball_query(q, radius, K),
+    }
     if bench.device != "cpu":
         providers["seed"] = lambda: seed_ball_query(q, r, radius, K, simd=False)
         providers["seed, simdgroup"] = lambda: seed_ball_query(q, r, radius, K, simd=True)

@@ -17,7 +17,7 @@ from .rows import OURS, Row, read, versions
 
 __all__ = [
     "ADVERSARIES", "CLOUDS", "OURS", "Bench", "Provider", "Row", "batch", "lattice", "read",
-    "reused", "some_of", "sphere",
+    "some_of", "sphere",
 ]  # fmt: skip
 Result = torch.Tensor | tuple[torch.Tensor, ...]
 
@@ -61,7 +61,7 @@ class Bench:
         self.failed = False
         print(f"{op} on {self.on.label}; {versions()}")
         print(
-            f"{'case':54} {'provider':16} {'device ms':>10} {'wall ms':>9} {'host ms':>8} "
+            f"{'case':54} {'provider':18} {'device ms':>10} {'wall ms':>9} {'host ms':>8} "
             f"{'dispatches':>10} {'reads':>5} {'differ':>6} of checked"
         )
 
@@ -106,7 +106,7 @@ class Bench:
                 self.failed = True
                 words = str(error).partition("\n")[0][:150]
                 print(
-                    f"{row.case:54} {name:16} failed: {type(error).__name__}: {words}", flush=True
+                    f"{row.case:54} {name:18} failed: {type(error).__name__}: {words}", flush=True
                 )
                 continue
             self.failed |= row.mismatches > 0 and not provider.inexact
@@ -144,7 +144,7 @@ class Bench:
         device = row.device_time[1] if row.device_time else None
         wall = row.wall_time[1] if row.wall_time else None
         print(
-            f"{row.case:54} {row.provider:16} {_number(device):>10} {_number(wall):>9} "
+            f"{row.case:54} {row.provider:18} {_number(device):>10} {_number(wall):>9} "
             f"{_number(row.host_time):>8} {_number(row.dispatches):>10} "
             f"{_number(row.readbacks):>5} {row.mismatches:6} of {row.checked}",
             flush=True,
@@ -158,15 +158,6 @@ class Bench:
     def end(self) -> None:
         """Exit status 1 if a row did not match."""
         sys.exit(int(self.failed))
-
-
-def reused(points: torch.Tensor) -> Any:
-    """A search index of the only cloud [1, N, D] of a batch, built before anything is timed."""
-    try:
-        from mps_pointops import SpatialIndex  # type: ignore[attr-defined]
-    except ImportError:
-        return None
-    return SpatialIndex(points[0])
 
 
 def _number(value: float | int | None) -> str:

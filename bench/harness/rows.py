@@ -13,8 +13,6 @@ from typing import Any
 
 import torch
 
-import mps_pointops
-
 OURS = "ours"
 
 
@@ -99,6 +97,8 @@ def read(path: Path) -> list[Row]:
 @cache
 def versions() -> dict[str, str]:
     """Of everything that a result depends on."""
+    import mps_pointops  # here: pages of results are made without it
+
     found = {
         "mps_pointops": mps_pointops.__version__,
         "torch": torch.__version__,

@@ -8,9 +8,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import torch
 from baselines import MOST, seed_knn, torch_knn
 from baselines.published import Published
-from harness import ADVERSARIES, OURS, Bench, Provider, batch, reused, some_of
+from harness import ADVERSARIES, OURS, Bench, Provider, batch, some_of
 
-from mps_pointops import knn
+from mps_pointops import SpatialIndex, knn
 
 # (cloud, clouds, queries or None for the cloud itself, points, k, quick)
 CASES = [
@@ -63,13 +63,14 @@ def _case(
     bench: Bench, cloud: str, sizes: dict[str, int], query: torch.Tensor, ref: torch.Tensor, k: int
 ) -> None:
     published = Published.at(bench.options.published)
-    q, r = query.to(bench.device), ref.to(bench.device)
+    r = ref.to(bench.device)
+    q = r if query is ref else query.to(bench.device)
     clouds, rows, dim = query.shape
     some = torch.arange(rows) if clouds * rows <= 65_536 else some_of(torch.arange(rows), CHECKED)
     providers = {OURS: lambda: knn(q, r, k)}
-    index = reused(r) if clouds == 1 and dim <= 3 else None
-    if index:
-        providers["ours, reused index"] = lambda: index.knn(q[0], k)
+    if dim <= 3:
+        index = SpatialIndex(r)
+        providers["ours, reused index"] = lambda: index.knn(q, k)
     if bench.device != "cpu" and k <= MOST and rows * ref.shape[1] < LONGEST_SCAN:
         providers["seed"] = lambda: seed_knn(q, r, k)
         if published:

@@ -1,46 +1,46 @@
-"""A search index: building it, and one search in it."""
+"""A search index: building it, with one small search in it, and that search alone."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import torch
-from harness import CLOUDS, OURS, Bench, reused, some_of
+from harness import OURS, Bench, batch, some_of
 
-from mps_pointops import knn
+from mps_pointops import SpatialIndex, knn
 
-# (cloud, points, quick)
+# (cloud, clouds, points, quick)
 CASES = (
-    ("sphere", 500, True),
-    ("sphere", 20_000, False),
-    ("sphere", 100_000, False),
-    ("sphere", 1_000_000, False),
-    ("lidar", 100_000, False),
-    ("all equal", 100_000, False),
+    ("sphere", 1, 500, True),
+    ("sphere", 1, 20_000, False),
+    ("sphere", 1, 100_000, False),
+    ("sphere", 1, 1_000_000, False),
+    ("lidar", 1, 100_000, False),
+    ("all equal", 1, 100_000, False),
+    ("sphere", 32, 2_048, False),
 )
-K = 8
+QUERIES, K = 32, 8
 
 
 def main() -> None:
     bench = Bench("spatial")
-    for cloud, size, quick in CASES:
-        points = CLOUDS[cloud](size)
-        query = some_of(points, 32)
-        there, asked = points[None].to(bench.device), query.to(bench.device)
-
-        def expected(query: torch.Tensor = query, points: torch.Tensor = points) -> torch.Tensor:
-            return knn(query[None], points[None], K)[1][0]
-
-        for name, index in (("build and 32 queries", None), ("32 queries", reused(there))):
-            sizes = {"what": name, "points": size}
-            if not bench.wanted(cloud, quick=quick, **sizes):
-                continue
-
-            def search(index=index, there=there, asked=asked) -> torch.Tensor:  # type: ignore[no-untyped-def]
-                return (index or reused(there)).knn(asked, K)[1]
-
-            bench.case(cloud, sizes, {OURS: search}, expected)
+    for cloud, clouds, size, quick in CASES:
+        sizes = {"clouds": clouds, "points": size, "queries": QUERIES, "k": K}
+        if not bench.wanted(cloud, quick=quick, **sizes):
+            continue
+        points = batch(cloud, clouds, size)
+        query = some_of(points[0], QUERIES).expand(clouds, -1, -1).contiguous()
+        there, asked = points.to(bench.device), query.to(bench.device)
+        index = SpatialIndex(there)
+        bench.case(
+            cloud,
+            sizes,
+            {
+                OURS: lambda there=there, asked=asked: SpatialIndex(there).knn(asked, K),
+                "ours, reused index": lambda index=index, asked=asked: index.knn(asked, K),
+            },
+            lambda query=query, points=points: knn(query, points, K),
+        )
     bench.end()
 
 

@@ -1,0 +1,152 @@
+"""Tables and figure of the README from a file of results: `python bench/report.py [FILE]`.
+
+`--check` changes nothing and ends with status 1 if the README is not what the results say.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import goals
+from figure import dots
+from harness import OURS, Row, read
+
+HERE = Path(__file__).parent
+README = HERE / "README.md"
+FIGURE = HERE / "results" / "cuda-h200.svg"
+DISPATCH, READBACK = 17, 270  # microseconds of host time on a Mac, roughly
+PROVIDERS = (OURS, "ours, reused index", "seed", "seed, simdgroup", "1.0.0", "torch")
+SHOWN = {  # of the figure: cases by operator
+    "fps": (
+        "sphere clouds=1, points=20000, picks=1024",
+        "sphere clouds=1, points=100000, picks=1024",
+        "sphere clouds=1, points=1000000, picks=1024",
+        "sphere clouds=1, points=100000, picks=25000",
+        "sphere clouds=32, points=2048, picks=512",
+    ),
+    "knn": (
+        "sphere clouds=1, queries=1024, points=100000, k=128",
+        "sphere clouds=1, queries=100000, points=100000, k=16",
+        "sphere clouds=32, queries=1024, points=1024, k=20",
+        "features clouds=32, points=1024, D=64, k=20",
+    ),
+    "ball_query": (
+        "sphere clouds=1, queries=1024, points=100000, r=0.1, K=64",
+        "sphere sorted by x clouds=1, queries=1024, points=100000, r=0.1, K=64",
+    ),
+    "three_nn": ("sphere clouds=1, unknown=100000, known=1024",),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", nargs="?", type=Path, default=goals.RESULTS)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    rows = read(options.file)
+    text = README.read_text()
+    for name, part in parts(rows).items():
+        text = replaced(text, name, part)
+    drawing = figure(rows)
+    if options.check:
+        same = text == README.read_text() and drawing == FIGURE.read_text()
+        sys.exit(0 if same else "bench/README.md is not what the results say: run bench/report.py")
+    README.write_text(text)
+    FIGURE.write_text(drawing)
+
+
+def parts(rows: Sequence[Row]) -> dict[str, str]:
+    """The generated parts of the README by name."""
+    return {
+        "run": _run(rows),
+        "goals": goals.table(rows),
+        "times": "\n\n".join(_times(rows)),
+        "predicted": _predicted(rows),
+    }
+
+
+def replaced(text: str, name: str, part: str) -> str:
+    """A page with what is between two marks exchanged.
+
+    Raises:
+        ValueError: If the page has not these marks.
+    """
+    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+    before, found, rest = text.partition(begin)
+    _, also, after = rest.partition(end)
+    if not found or not also:
+        raise ValueError(f"the page has no part {name!r}")
+    return f"{before}{begin}{part}\n{end}{after}"
+
+
+def _run(rows: Sequence[Row]) -> str:
+    devices = sorted({row.device for row in rows})
+    versions = sorted({" ".join(f"{k} {v}," for k, v in row.versions.items()) for row in rows})
+    wrong = sum(row.mismatches for row in rows if row.provider != "torch")
+    checked = sum(row.checked for row in rows if row.provider != "torch")
+    return (
+        f"{'; '.join(devices)}; {'; '.join(versions).rstrip(',')}. {len(rows)} rows; "
+        f"{wrong} of {checked:,} values differ from the CPU path or the reference."
+    )
+
+
+def _times(rows: Sequence[Row]) -> Iterator[str]:
+    """A table for each operator: a line for each case, a column for each provider."""
+    for op in dict.fromkeys(row.op for row in rows):
+        here = [row for row in rows if row.op == op]
+        found = {row.provider for row in here}
+        names = [name for name in PROVIDERS if name in found]
+        names += sorted(found - set(names))
+        lines = [f"**{op}**", "", "| case | " + " | ".join(names) + " |"]
+        lines.append("|---" * (len(names) + 1) + "|")
+        for case in dict.fromkeys(row.case for row in here):
+            times = {row.provider: row for row in here if row.case == case}
+            shown = [_shown(times.get(name)) for name in names]
+            lines.append(f"| {case} | " + " | ".join(shown) + " |")
+        yield "\n".join(lines)
+
+
+def _shown(row: Row | None) -> str:
+    if row is None:
+        return ""
+    if row.time is None:
+        return f"{row.mismatches} of {row.checked} differ"
+    wall = "" if row.device_time else " (wall)"
+    wrong = f", {row.mismatches / row.checked:.1%} differ" if row.mismatches else ""
+    return f"{row.time:.4g}{wall}{wrong}"
+
+
+def _predicted(rows: Sequence[Row]) -> str:
+    lines = [
+        "| call | dispatches | read-backs | predicted host time, ms | measured on a Mac, ms |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        if row.provider not in (OURS, "dense call") or row.dispatches is None:
+            continue
+        reads = row.readbacks or 0
+        cost = (row.dispatches * DISPATCH + reads * READBACK) / 1e3
+        lines.append(
+            f"| {row.op}: {row.case}{', dense call' if row.provider != OURS else ''} | "
+            f"{row.dispatches} | {reads} | {cost:.2f} | |"
+        )
+    return "\n".join(lines)
+
+
+def figure(rows: Sequence[Row]) -> str:
+    """The times of the cases in `SHOWN` as a drawing."""
+    lines: list[tuple[str, dict[str, float]]] = []
+    for op, cases in SHOWN.items():
+        for case in cases:
+            found = [row for row in rows if (row.op, row.case) == (op, case)]
+            times = {row.provider: row.time for row in found if row.time is not None}
+            if times:
+                lines.append((f"{op}: {case}", times))
+    return dots("Milliseconds on the device", lines, PROVIDERS)
+
+
+if __name__ == "__main__":
+    main()
