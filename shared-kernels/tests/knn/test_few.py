@@ -100,7 +100,7 @@ def test_equal_clouds(rows):
 
 
 @pytest.mark.parametrize(
-    ("rows", "lanes"), [(1, 32), (2**13, 8), (2**15, 2), (2**16, 1), (10**6, 1)]
+    ("rows", "lanes"), [(1, 32), (2**14, 8), (2**16, 2), (2**17, 1), (10**6, 1)]
 )
 def test_few_queries_get_many_lanes(rows, lanes):
     assert few.lanes_of(rows) == lanes

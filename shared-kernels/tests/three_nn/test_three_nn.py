@@ -76,3 +76,36 @@ def test_bad_arguments(device, unknown, known, error, text):
 def test_no_gradient(device):
     points = torch.rand(1, 4, 3, device=device, requires_grad=True)
     assert not three_nn(points, points)[0].requires_grad
+
+
+def test_many_known(device, monkeypatch):
+    """More than are looked at one by one."""
+    monkeypatch.setattr("mps_pointops.ops.knn.few.FEW_POINTS", 50)
+    for name in ("lattice", "not_finite"):
+        unknown, known = cloud(name, 30, seed=1), cloud(name, 200)
+        unknown[:9] = known[:9]
+        distance, index = three_nn(unknown[None].to(device), known[None].to(device))
+        wanted = three_nn_reference(unknown, known)
+        assert_same_bits(index[0], wanted[1])
+        assert_same_bits(distance[0], wanted[0])
+
+
+@pytest.mark.parametrize("rows", [1, 255, 257])
+def test_batches(device, rows):
+    unknown, known = (
+        cloud("lattice", 3 * rows).view(3, rows, 3),
+        cloud("lattice", 120).view(3, 40, 3),
+    )
+    distance, index = three_nn(unknown.to(device), known.to(device), squared=True)
+    for b in range(3):
+        check = slice(0, None, max(1, rows // 40))
+        wanted = three_nn_reference(unknown[b, check], known[b])
+        assert_same_bits(index[b, check], wanted[1])
+        assert_same_bits(root(distance[b, check].cpu()), wanted[0])
+
+
+def test_operator(device):
+    points = cloud("random", 40).to(device)
+    torch.library.opcheck(
+        torch.ops.mps_pointops.three_nn.default, (points, points[:20], 2, True, 1)
+    )

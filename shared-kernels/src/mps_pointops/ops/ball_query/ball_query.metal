@@ -1,6 +1,6 @@
 // Ball query: the first K points, in input order, strictly closer than a threshold.
 //
-// One simdgroup a query. 32 points are tested in one step; a point's place is the number of hits
+// One simdgroup a query, every point looked at. 32 points are tested in one step; a point's place is the number of hits
 // before it, so the order of the input is kept. The scan ends when K places are filled.
 // The test compares the squared distance of coordinates times `scale` with the squared threshold in
 // the same scale (a power of two, 1 for ordinary radii); what is written is the unscaled distance.
@@ -8,6 +8,11 @@
 // RULE, DIM: arithmetic.metal. COUNT: 1 writes only how many places of a row are filled.
 
 #define QUERIES_PER_GROUP 8
+#if DIM == 3
+#define STEPS 4  // blocks of 32 points whose loads overlap
+#else
+#define STEPS 1
+#endif
 
 [[max_total_threads_per_threadgroup(256)]]
 kernel void ball_query(
@@ -47,18 +52,22 @@ kernel void ball_query(
     const long same = ignore_same_index ? long(row) - begin : -1;
 
     uint found = 0;
-    for (uint base = 0; base < size && found < places; base += 32) {
-        uint i = base + lane;
-        bool hit = false;
-        if (i < size && long(i) != same)
-            hit = distance_key(points + ulong(i) * dim, centre, dim, scale) < threshold;
-        uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(hit))));
-        uint place = found + popcount(votes & ((1u << lane) - 1u));
-        if (COUNT == 0 && hit && place < places) {
-            row_distance[place] = as_type<float>(distance_key(points + ulong(i) * dim, centre, dim, 1.0f));
-            row_index[place] = long(i) + shown;
+    for (uint base = 0; base < size && found < places; base += 32 * STEPS) {
+        bool hit[STEPS];
+        for (uint s = 0; s < STEPS; ++s) {
+            const uint i = base + s * 32 + lane;
+            hit[s] = i < size && long(i) != same && distance_key(points + ulong(i) * dim, centre, dim, scale) < threshold;
         }
-        found += popcount(votes);
+        for (uint s = 0; s < STEPS; ++s) {
+            const uint i = base + s * 32 + lane;
+            const uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(hit[s]))));
+            const uint place = found + popcount(votes & ((1u << lane) - 1u));
+            if (COUNT == 0 && hit[s] && place < places) {
+                row_distance[place] = as_type<float>(distance_key(points + ulong(i) * dim, centre, dim, 1.0f));
+                row_index[place] = long(i) + shown;
+            }
+            found += popcount(votes);
+        }
     }
 #if COUNT == 1
     if (lane == 0) index[row] = long(min(found, places));

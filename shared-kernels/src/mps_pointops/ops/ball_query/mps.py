@@ -1,4 +1,4 @@
-"""Ball query on MPS: launches of `ball_query.metal`."""
+"""Ball query on MPS: which kernel searches, and launches of `ball_query.metal`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks
+from mps_pointops._metal.choices import BALL_TREE_PAIRS, BALL_TREE_PLACES, BALL_TREE_POINTS
 from mps_pointops._rules import distance_rule
 from mps_pointops.ops.ball_query.threshold import Threshold, threshold
+from mps_pointops.ops.ball_query.walk import walk
+from mps_pointops.spatial.build import build
 
 SOURCE = Source(__package__, "ball_query", {"RULE": (0, 1, 2), "DIM": (3, 0), "COUNT": (0, 1)})
 
@@ -29,7 +32,7 @@ def ball_query_mps(
     distance = query.new_empty((query.shape[0], K))
     index = query.new_empty((query.shape[0], K), dtype=torch.int64)
     limit, same = threshold(radius, round_radius), int(ignore_same_index)
-    _launch(query, ref, first, last, clouds, K, limit, same, rule, distance, index)
+    _search(query, ref, first, last, clouds, K, limit, same, rule, distance, index)
     return distance, index
 
 
@@ -49,11 +52,18 @@ def ball_count_mps(
     distance_rule("ball_count", rule)
     counts = query.new_zeros(query.shape[0], dtype=torch.int64)
     limit, same = threshold(radius, round_radius), int(ignore_same_index)
-    _launch(query, ref, first, last, clouds, K, limit, same, rule, None, counts)
+    _search(query, ref, first, last, clouds, K, limit, same, rule, None, counts)
     return counts
 
 
-def _launch(
+def suits_tree(rows: int, size: int, dim: int, places: int, *, count: bool) -> bool:
+    """Whether a tree of `size` points, built for `rows` queries alone, is quicker than a scan."""
+    if dim > 3 or size < BALL_TREE_POINTS or rows * size < BALL_TREE_PAIRS:
+        return False
+    return count or places * places <= BALL_TREE_PLACES * size
+
+
+def _search(
     query: Tensor,
     ref: Tensor,
     first: Tensor | None,
@@ -71,9 +81,13 @@ def _launch(
     rows, dim = query.shape
     if rows == 0 or places == 0:
         return
-    kernel = SOURCE.kernel(rule, 3 if dim == 3 else 0, int(distance is None))
     equal = first is None or last is None
     size = ref.shape[0] // clouds if equal else ref.shape[0]
+    arguments = (query, first, last, clouds, places, limit, ignore_same_index, rule)
+    if suits_tree(rows, size, dim, places, count=distance is None):
+        walk(build(ref, first, last, clouds), ref, *arguments, distance, index)
+        return
+    kernel = SOURCE.kernel(rule, 3 if dim == 3 else 0, int(distance is None))
     shape = [dim, int(equal), rows // clouds if equal else rows, size, ignore_same_index, places]
     for begin, end in search_blocks(rows, size * dim, exact=equal):
         launch(

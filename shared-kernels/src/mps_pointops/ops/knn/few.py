@@ -11,7 +11,6 @@ from mps_pointops._metal.choices import FEW_LANES, FEW_POINTS
 MOST = 3  # places that a lane keeps
 GROUP = 256
 TILE = 1024  # points staged at a time
-EACH = 2  # queries of a lane
 SOURCE = Source(
     __package__,
     "few",
@@ -42,8 +41,12 @@ def few_nearest(
     k: int,
     euclidean: bool,
     rule: int,
+    absent: int = -1,
 ) -> tuple[Tensor, Tensor]:
-    """The k nearest neighbours as the schema in `knn.py` says, for 1 <= k <= 3 and D <= 3."""
+    """The k nearest neighbours as the schema in `knn.py` says, for 1 <= k <= 3 and D <= 3.
+
+    k may exceed the number of points; `absent`: index of neighbours that are missing.
+    """
     rows, dim = query.shape
     distance = torch.empty((rows, k), dtype=torch.float32, device=query.device)
     index = torch.empty((rows, k), dtype=torch.int64, device=query.device)
@@ -53,10 +56,9 @@ def few_nearest(
     size = ref.shape[0] // clouds if equal else ref.shape[0]
     kernel = SOURCE.kernel(rule, 3, 1 if k == 1 else MOST)
     lanes = lanes_of(rows)
-    shape = [dim, int(equal), rows // clouds if equal else rows, size, int(euclidean), k, lanes]
-    for begin, end in blocks(
-        rows, max(size * dim, 32), STEPS_PER_DISPATCH, GROUP * EACH, wait=equal
-    ):
+    each = rows // clouds if equal else rows
+    shape = [dim, int(equal), each, size, int(euclidean), k, absent, lanes]
+    for begin, end in blocks(rows, max(size * dim, 32), STEPS_PER_DISPATCH, GROUP, wait=equal):
         launch(
             kernel,
             query,
@@ -66,7 +68,7 @@ def few_nearest(
             distance,
             index,
             [*shape, begin, end],
-            groups=-(-(end - begin) * lanes // (GROUP * EACH)),
+            groups=-(-(end - begin) * lanes // GROUP),
             group_size=GROUP,
         )
     return distance, index

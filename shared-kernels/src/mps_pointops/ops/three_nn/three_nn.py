@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -9,8 +11,11 @@ from mps_pointops._checks import (
     as_float32,
     check_pair,
 )
+from mps_pointops._registry import register
 from mps_pointops._rules import as_rule
-from mps_pointops.ops.knn.knn import knn_search
+from mps_pointops.ops.knn import few
+from mps_pointops.ops.knn.cpu import knn_cpu
+from mps_pointops.ops.knn.mps import knn_mps
 
 _OP = "three_nn"
 
@@ -42,18 +47,53 @@ def three_nn(
     unknown, known = check_pair(_OP, "unknown", unknown, "known", known, rank=3, dim=3)
     clouds, rows, dim = unknown.shape
     size = known.shape[1]
-    distance, index = knn_search(
+    distance, index = _three_nn(
         as_float32(unknown).view(clouds * rows, dim),
         as_float32(known).view(clouds * size, dim),
-        None,
-        None,
         clouds,
-        min(3, size),
         not squared,
         as_rule(_OP, rule, dim).value,
     )
-    if size < 3:
-        absent = (clouds * rows, 3 - size)
-        distance = torch.cat((distance, distance.new_full(absent, torch.inf)), dim=1)
-        index = torch.cat((index, index.new_zeros(absent)), dim=1)
-    return distance.view(clouds, rows, 3), index.clamp(min=0).view(clouds, rows, 3)
+    return distance.view(clouds, rows, 3), index.view(clouds, rows, 3)
+
+
+def _cpu(
+    unknown: Tensor, known: Tensor, clouds: int, euclidean: bool, rule: int
+) -> tuple[Tensor, Tensor]:
+    places = min(3, known.shape[0] // max(clouds, 1))
+    distance, index = knn_cpu(unknown, known, None, None, clouds, places, euclidean, rule)
+    return _completed(distance, index)
+
+
+def _mps(
+    unknown: Tensor, known: Tensor, clouds: int, euclidean: bool, rule: int
+) -> tuple[Tensor, Tensor]:
+    size = known.shape[0] // max(clouds, 1)
+    if few.suits(size, 3, 3):
+        unknown, known = unknown.contiguous(), known.contiguous()
+        return few.few_nearest(unknown, known, None, None, clouds, 3, euclidean, rule, 0)
+    return _completed(*knn_mps(unknown, known, None, None, clouds, 3, euclidean, rule))
+
+
+def _completed(distance: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """With (inf, 0) for neighbours that are missing."""
+    rows, places = index.shape
+    if places < 3:
+        distance = torch.cat((distance, distance.new_full((rows, 3 - places), torch.inf)), dim=1)
+        index = torch.cat((index, index.new_zeros((rows, 3 - places))), dim=1)
+    return distance, index.clamp(min=0)
+
+
+def _fake(unknown: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+    shape = (unknown.shape[0], 3)
+    return unknown.new_empty(shape), unknown.new_empty(shape, dtype=torch.int64)
+
+
+# Points [B * n, 3] and [B * m, 3], float32, in `clouds` equal parts.
+_three_nn = register(
+    "three_nn(Tensor unknown, Tensor known, SymInt clouds, bool euclidean, int rule)"
+    " -> (Tensor, Tensor)",
+    cpu=_cpu,
+    mps=_mps,
+    fake=_fake,
+)
