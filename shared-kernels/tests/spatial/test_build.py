@@ -187,5 +187,6 @@ def test_any_order_of_threads(monkeypatch, seed, fast_math):
 
     monkeypatch.setattr(options, "seed", seed)
     monkeypatch.setattr(options, "fast_math", fast_math)
-    monkeypatch.setattr(room.SOURCE, "_kernels", {})
+    for source in (room.KEYS, room.BOXES, sort.SOURCE):
+        monkeypatch.setattr(source, "_kernels", {})
     check(cloud("not_finite", 1500), [3, 700], **ranges([(0, 3), (3, 700), (700, 1500)]))

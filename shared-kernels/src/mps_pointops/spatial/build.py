@@ -1,4 +1,4 @@
-"""Building a tree on MPS: launches of `build.metal` around the stable order."""
+"""Building a tree on MPS: launches of `keys.metal` and `boxes.metal` around the stable order."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from mps_pointops._metal import Source, launch
 from mps_pointops.ops.inverse_index.inverse_index import stable_order
 from mps_pointops.spatial.layout import WIDTH, Tree, levels
 
-SAMPLES, POINTS_EACH, FAR = 256, 2, 512  # SAMPLES as in build.metal
+SAMPLES, POINTS_EACH = 256, 2  # as in keys.metal
 
-SOURCE = Source(
+KEYS = Source(
     __package__,
-    "build",
-    {"RULE": (0,), "DIM": (0,), "POINTS_EACH": (POINTS_EACH,), "FAR": (FAR,)},
-    kernels=("make_frame", "make_keys", "make_leaves", "make_levels"),
+    "keys",
+    {"RULE": (0,), "DIM": (0,)},
+    "tree_points",
+    kernels=("make_frame", "make_keys"),
+)
+BOXES = Source(
+    __package__,
+    "boxes",
+    {"RULE": (0,), "DIM": (0,)},
+    "tree_points",
+    kernels=("make_leaves", "make_levels"),
 )
 
 
@@ -53,9 +61,8 @@ def build(
         first = last = torch.empty(1, dtype=torch.int64, device=points.device)  # not read
     bits = key_bits(size)
     shape = [size, dim, first.shape[0] if ragged else 0, max(1, size // clouds), 2**bits // size]
-    make_frame, make_keys, make_leaves, make_levels = (
-        SOURCE.kernel(0, 0, POINTS_EACH, FAR, name=name) for name in SOURCE.kernels
-    )
+    make_frame, make_keys = (KEYS.kernel(0, 0, name=name) for name in KEYS.kernels)
+    make_leaves, make_levels = (BOXES.kernel(0, 0, name=name) for name in BOXES.kernels)
     launch(make_frame, points, first, last, frame, shape[:4], groups=1, group_size=SAMPLES)
     groups = -(-size // (256 * POINTS_EACH))
     launch(make_keys, points, first, last, frame, keys, shape, groups=groups, group_size=256)
