@@ -5,7 +5,8 @@ import torch
 
 import mps_emulator
 import mps_pointops
-from mps_pointops import _flat_search, flat
+from mps_pointops import _flat_graph, _flat_search, flat
+from mps_pointops._metal import Source
 
 needs_emulator = pytest.mark.skipif(
     not mps_emulator.is_installed(), reason="a real device does not count its reads"
@@ -46,6 +47,63 @@ def test_reads(call, reads):
     with mps_emulator.count_readbacks() as counted:
         call(x, batch)
     assert counted.count == reads, counted
+
+
+@needs_emulator
+@pytest.mark.parametrize(
+    ("call", "most"),
+    [
+        (lambda x, b: flat.knn(x, x, 3, b, b), 4),
+        (lambda x, b: flat.knn(x, x, 3, b.int(), b.int(), batch_size=6), 8),
+        (lambda x, b: flat.radius(x, x, 0.5, b, b), 5),
+        (lambda x, b: torch.ops.mps_pointops.flat_knn_graph(x, b, 3, None, 0), 5),
+        (lambda x, b: flat.fps(x, b), 4),
+        (lambda x, b: flat.fps(x, b, 0.3, False, batch_size=6), 3),
+        (lambda x, b: flat.fps(x), 3),
+        (lambda x, b: flat.fps(x, random_start=False), 1),
+    ],
+)
+def test_dispatches(call, most, monkeypatch):
+    """Kernels and operators that run on the device, but for the read."""
+    x, batch = _data()
+    launched = []
+    kernel = Source.kernel
+
+    def counted(self, *values, name=None):
+        found = kernel(self, *values, name=name)
+
+        def launch(*arguments, **grid):
+            launched.append(name or self.kernels[0])
+            return found(*arguments, **grid)
+
+        return launch
+
+    call(x, batch)  # compiles
+    monkeypatch.setattr(Source, "kernel", counted)
+    with mps_emulator.count_operators() as operators, mps_emulator.count_readbacks() as reads:
+        call(x, batch)
+    count = len(launched) + operators.count - reads.count
+    assert count <= most, (launched, operators)
+
+
+@needs_emulator
+@pytest.mark.parametrize(
+    ("size", "k", "reads"), [(40, 3, 1), (40, 9, 2), (40, 10, 1), (40, 11, 1), (40, 29, 2), (0, 10, 1)]
+)
+def test_large_graphs_are_counted_first(size, k, reads, monkeypatch):
+    """Once, if no cloud has more than k points; all edges are those of a graph not counted."""
+    x, batch = _data()
+    x[5] = torch.nan
+    x[size:] = x[0]  # more points in one place than k
+    batch = torch.arange(60, device="mps") // 10 if k < 20 else batch
+    graph = torch.ops.mps_pointops.flat_knn_graph
+    wanted = graph(x.cpu(), batch.cpu(), k, None, 0)
+    monkeypatch.setattr(_flat_graph, "_SLOTS_UNCOUNTED", 0)
+    monkeypatch.setattr(_flat_graph, "_USUAL_K", 3)
+    with mps_emulator.count_readbacks() as counted:
+        got = graph(x, batch, k, None, 0)
+    assert got.tolist() == wanted.tolist()
+    assert counted.count == reads
 
 
 @needs_emulator
