@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from mps_pointops import __version__
 from mps_pointops.demo import cli as demo
+from mps_pointops.doctor import cli as doctor
 
 # a command is a module with `add_command(subparsers)`, which sets `run` to the function to call;
 # its heavy imports wait until then
-_COMMANDS = (demo,)
+_COMMANDS = (demo, doctor)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
