@@ -11,42 +11,69 @@
 
 #define LEVELS 6  // 2^31 points: 2^26 leaves, ..., 64, 2
 
+// As squared_norm3, but added in this order in fast math too, which is free to change it elsewhere and does
+// so where coordinates come as vectors: it does not see through a maximum that changes nothing.
+static inline float ordered_norm3(float x, float y, float z) {
+#if RULE == SEPARATE && __METAL_VERSION__ < 320
+    return accumulate(max(accumulate(x * x, y), x * x), z);
+#else
+    return squared_norm3(x, y, z);
+#endif
+}
+
 // Key that no point in a box is below, for a query or, `low` and `high`, for all queries in a box.
 static inline uint gap_key(float4 box_low, float4 box_high, float3 low, float3 high) {
     const float x = max(max(box_low.x - high.x, low.x - box_high.x), 0.0f);
     const float y = max(max(box_low.y - high.y, low.y - box_high.y), 0.0f);
     const float z = max(max(box_low.z - high.z, low.z - box_high.z), 0.0f);
-    return as_type<uint>(squared_norm3(x, y, z));
+    return as_type<uint>(ordered_norm3(x, y, z));
 }
 
 static inline uint point_key(float4 point, float3 query) {
-    return as_type<uint>(squared_norm3(point.x - query.x, point.y - query.y, point.z - query.z));
+    return as_type<uint>(ordered_norm3(point.x - query.x, point.y - query.y, point.z - query.z));
 }
 
-// Bound of a box and the smallest row in it; both NOTHING if no row in it can be one of [begin, end).
-static inline void look_at_box(
-    device const float4* boxes, ulong at, float3 low, float3 high, uint begin, uint end,
-    thread uint& bound, thread uint& least) {
+// What a walk has to know of a child, NOTHING in all if no row in it can be one of [begin, end).
+struct Child {
+    uint bound;  // of its box
+    uint size;   // of its box
+    uint least;  // smallest row in it
+};
+
+static inline Child no_child() {
+    Child child = {NOTHING, NOTHING, NOTHING};
+    return child;
+}
+
+static inline Child look_at_box(
+    device const float4* boxes, ulong at, float3 low, float3 high, uint begin, uint end) {
     const float4 box_low = boxes[2 * at];
     const float4 box_high = boxes[2 * at + 1];
-    least = as_type<uint>(box_low.w);
-    const bool possible = least < end && as_type<uint>(box_high.w) >= begin;
-    bound = possible ? gap_key(box_low, box_high, low, high) : NOTHING;
-    least = possible ? least : NOTHING;
+    const uint least = as_type<uint>(box_low.w);
+    if (least >= end || as_type<uint>(box_high.w) < begin) return no_child();
+    Child child;
+    child.bound = gap_key(box_low, box_high, low, high);
+    child.size = as_type<uint>(box_high.x - box_low.x + (box_high.y - box_low.y) + (box_high.z - box_low.z));
+    child.least = least;
+    return child;
 }
 
-// The lane whose pair is the smallest, for pairs that differ. NOTHING as `key`: no pair is left.
-static inline ushort smallest_pair(uint own_key, uint own_index, thread uint& key, thread uint& index) {
-    key = simd_min(own_key);
-    const bool tied = own_key == key;
-    uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(tied))));
-    if ((votes & (votes - 1)) != 0) {
-        const uint least = simd_min(tied ? own_index : NOTHING);
-        votes = uint(ulong(simd_vote::vote_t(simd_ballot(tied && own_index == least))));
+// The lane with the nearest child. Of equally near ones the smallest box comes first, as that is where
+// near points are; where only ties can enter, the one with the smallest row.
+static inline ushort nearest_child(Child child, uint worst_key) {
+    const uint nearest = simd_min(child.bound);
+    bool among = child.bound == nearest;
+    uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(among))));
+    if ((votes & (votes - 1)) != 0 && nearest < worst_key) {
+        const uint smallest = simd_min(among ? child.size : NOTHING);
+        among = among && child.size == smallest;
+        votes = uint(ulong(simd_vote::vote_t(simd_ballot(among))));
     }
-    const ushort lane = ushort(ctz(votes));
-    index = simd_broadcast(own_index, lane);
-    return lane;
+    if ((votes & (votes - 1)) != 0) {
+        const uint least = simd_min(among ? child.least : NOTHING);
+        votes = uint(ulong(simd_vote::vote_t(simd_ballot(among && child.least == least))));
+    }
+    return ushort(ctz(votes));
 }
 
 #ifdef ROWS

@@ -64,7 +64,9 @@ kernel void tree_knn(
     const uint begin = uint(from);
     const uint end = to > from ? uint(to) : begin;
     device const float* centre = query + ulong(row) * dim;
-    const float3 q = float3(centre[0], dim > 1 ? centre[1] : 0.0f, dim > 2 ? centre[2] : 0.0f);
+    const float coordinate = lane < dim ? centre[lane] : 0.0f;
+    const float3 q =
+        float3(simd_broadcast(coordinate, 0), simd_broadcast(coordinate, 1), simd_broadcast(coordinate, 2));
 
     uint key[ROWS];
     uint number[ROWS];
@@ -81,33 +83,30 @@ kernel void tree_knn(
 
     uint level = top;  // the children are nodes of the level below; those of level 0 are points
     uint base = 0;     // number of the first child
-    uint bound = NOTHING;
-    uint least = NOTHING;
+    Child child = no_child();
     bool arrived = true;
     while (open) {
         if (arrived) {
-            const uint child = base + lane;
-            bound = least = NOTHING;
-            if (child < uint(levels[2 * level - 1])) {
-                look_at_box(boxes, ulong(levels[2 * level - 2]) + child, q, q, begin, end, bound, least);
-            }
             arrived = false;
+            child = no_child();
+            if (base + lane < uint(levels[2 * level - 1])) {
+                child = look_at_box(boxes, ulong(levels[2 * level - 2]) + base + lane, q, q, begin, end);
+            }
         }
-        uint nearest;
-        uint nearest_least;
-        const ushort pick = smallest_pair(bound, least, nearest, nearest_least);
-        if (!comes_before(nearest, nearest_least, worst_key, worst_index)) {
+        const ushort pick = nearest_child(child, worst_key);
+        const uint nearest = simd_broadcast(child.bound, pick);
+        if (!comes_before(nearest, simd_broadcast(child.least, pick), worst_key, worst_index)) {
             if (level == top) break;
             ++level;
             base = (base >> 10) << 5;
-            bound = above_bound[(level - 2) * 32];
-            least = above_least[(level - 2) * 32];
+            child.bound = above_bound[(level - 2) * 32];
+            child.least = above_least[(level - 2) * 32];
             continue;
         }
-        if (lane == pick) bound = least = NOTHING;
+        if (lane == pick) child = no_child();
         if (level > 1) {
-            above_bound[(level - 2) * 32] = bound;
-            above_least[(level - 2) * 32] = least;
+            above_bound[(level - 2) * 32] = child.bound;
+            above_least[(level - 2) * 32] = child.least;
             base = (base + pick) * 32;
             --level;
             arrived = true;
