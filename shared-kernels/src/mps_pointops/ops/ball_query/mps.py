@@ -6,13 +6,23 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks
-from mps_pointops._metal.choices import BALL_TREE_PAIRS, BALL_TREE_PLACES, BALL_TREE_POINTS
+from mps_pointops._metal.choices import (
+    BALL_SIMDGROUPS,
+    BALL_TREE_PAIRS,
+    BALL_TREE_PLACES,
+    BALL_TREE_POINTS,
+)
 from mps_pointops._rules import distance_rule
 from mps_pointops.ops.ball_query.threshold import Threshold, threshold
 from mps_pointops.ops.ball_query.walk import walk
 from mps_pointops.spatial.build import build
 
-SOURCE = Source(__package__, "ball_query", {"RULE": (0, 1, 2), "DIM": (3, 0), "COUNT": (0, 1)})
+SOURCE = Source(
+    __package__,
+    "ball_query",
+    {"RULE": (0, 1, 2), "DIM": (3, 0), "COUNT": (0, 1)},
+    kernels=("ball_query", "ball_query_shared"),
+)
 
 
 def ball_query_mps(
@@ -63,6 +73,14 @@ def suits_tree(rows: int, size: int, dim: int, places: int, *, count: bool) -> b
     return count or places * places <= BALL_TREE_PLACES * size
 
 
+def simdgroups_of(rows: int) -> int:
+    """Simdgroups that scan for one query: a power of two, up to a threadgroup."""
+    count = 1
+    while count < 32 and rows * count * 2 <= BALL_SIMDGROUPS:
+        count *= 2
+    return count
+
+
 def _search(
     query: Tensor,
     ref: Tensor,
@@ -87,9 +105,16 @@ def _search(
     if suits_tree(rows, size, dim, places, count=distance is None):
         walk(build(ref, first, last, clouds), ref, *arguments, distance, index)
         return
-    kernel = SOURCE.kernel(rule, 3 if dim == 3 else 0, int(distance is None))
+    simdgroups = simdgroups_of(rows)
+    kernel = SOURCE.kernel(
+        rule,
+        3 if dim == 3 else 0,
+        int(distance is None),
+        name="ball_query" if simdgroups == 1 else "ball_query_shared",
+    )
     shape = [dim, int(equal), rows // clouds if equal else rows, size, ignore_same_index, places]
     for begin, end in search_blocks(rows, size * dim, exact=equal):
+        count = end - begin
         launch(
             kernel,
             query,
@@ -100,6 +125,6 @@ def _search(
             index,
             [*shape, begin, end],
             [limit.squared, limit.scale],
-            groups=-(-(end - begin) // QUERIES_PER_GROUP),
-            group_size=32 * QUERIES_PER_GROUP,
+            groups=-(-count // QUERIES_PER_GROUP) if simdgroups == 1 else count,
+            group_size=32 * (QUERIES_PER_GROUP if simdgroups == 1 else simdgroups),
         )

@@ -5,9 +5,9 @@
 // 2. Walk: of the boxes that reach into the ball the one with the smallest row comes first; hits wait
 //    in a queue and are merged into a list of the smallest rows. A box whose smallest row is not below
 //    the last one of a full list is passed over.
-// 3. Once the list is full, all rows of the answer are below its last one. When few rows are left up
-//    to there, compared with the boxes seen, they are scanned instead. So neither a ball that holds
-//    nearly everything nor an unlucky order costs more than about sqrt(N K) points.
+// 3. All rows of the answer are below the last one of a full list, or in the cloud. When scanning up to
+//    there costs no more than the walk has cost, it is done. So a search never costs much more than a
+//    scan of the cloud, and a ball that holds nearly everything about sqrt(N K) points.
 //
 // The bound of a box is made by the operations of a distance, in their order, from the gap along each
 // axis. Rounding never swaps two numbers, so no point in the box is closer, to the bit.
@@ -183,7 +183,7 @@ kernel void ball_walk(
 #endif
         uint worst = end;  // rows from here on are not wanted
         uint steps = 0;
-        bool full = false;
+        bool scan_rest = false;
         uint level = top;
         uint base = 0;  // number of the first child, of those looked at
         uint open = NOTHING;
@@ -238,6 +238,10 @@ kernel void ball_walk(
             const bool hit = candidate >= at && candidate < worst && candidate != same && contains(ball, point.xyz);
             const uint votes = votes_of(hit);
             ++steps;
+            if (worst - at <= steps * cut) {
+                scan_rest = true;
+                break;
+            }
             if (votes == 0) continue;
             if (hit) waiting[count + popcount(votes & ((1u << lane) - 1u))] = candidate;
             count += popcount(votes);
@@ -252,15 +256,11 @@ kernel void ball_walk(
             const uint final = simd_broadcast(list[ROWS - 1], 31);
             if (final == NOTHING) continue;
             worst = final;
-            if (worst - at <= steps * cut) {
-                full = true;
-                break;
-            }
 #endif
         }
 #if COUNT == 0
-        if (full) {
-            scan(places, ball, ref, dim, same, at, worst + 1, found, lane);
+        if (scan_rest) {
+            scan(places, ball, ref, dim, same, at, min(worst + 1, end), found, lane);
         } else {
             if (count > 0) merge_rows(list, lane < count ? waiting[lane] : NOTHING, lane);
             const uint before = found;
