@@ -67,17 +67,17 @@ static inline bool sorts_before(uint3 a, uint3 b) {
     return a.x < b.x || (a.x == b.x && (a.y < b.y || (a.y == b.y && a.z < b.z)));
 }
 
-// The number-th smallest of the lanes' values, the first being 0.
-static inline float smallest_of_lanes(float value, uint number, uint lane) {
-    float least = simd_min(value);
-    for (uint n = 0; n < number; ++n) {
-        uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(value == least))));
-        if (lane == ctz(votes)) value = LARGEST;
-        least = simd_min(value);
-    }
-    return least;
+// Floats as integers in the same order, and back.
+static inline uint ordered(float x) {
+    uint bits = as_type<uint>(x);
+    return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
+static inline float from_ordered(uint key) {
+    return as_type<float>((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
+}
+
+// One threadgroup. Loops are kept as loops: it runs once, and its text would take longer to fetch.
 [[max_total_threads_per_threadgroup(256)]]
 kernel void make_frame(
     device const uint* points [[buffer(0)]],  // (N, D) bits
@@ -95,63 +95,62 @@ kernel void make_frame(
     const bool finite = load_point(points, row, uint(shape[1]), point);
     const uint cloud = cloud_of(row, first, last, size, uint(shape[2]), uint(shape[3])).x;
 
-    // The grid covers the sample, but for outliers: what is further out than FAR times the spread of
-    // the bulk. The second smallest of 32 samples, in the middle of those of all simdgroups, bounds it.
-    threadgroup float bounds[12 * SIMDGROUPS];
-    threadgroup float grid[FRAME_HEAD];
-    for (uint d = 0; d < 3; ++d) {
-        float low = finite ? point[d] : LARGEST;
-        float high = finite ? -point[d] : LARGEST;
-        float4 found = float4(
-            smallest_of_lanes(low, 0, lane), smallest_of_lanes(low, 1, lane),
-            smallest_of_lanes(high, 0, lane), smallest_of_lanes(high, 1, lane));
-        if (lane == 0)
-            for (uint i = 0; i < 4; ++i) bounds[(d * 4 + i) * SIMDGROUPS + simdgroup] = found[i];
-    }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (simdgroup == 0) {
-        float3 low, high, bulk_low, bulk_high;
-        float spread = 0.0f;
-        for (uint d = 0; d < 3; ++d) {
-            float4 found;
-            for (uint i = 0; i < 4; ++i) {
-                uint at = (d * 4 + i) * SIMDGROUPS + lane;
-                float value = lane < SIMDGROUPS ? bounds[at] : LARGEST;
-                found[i] = smallest_of_lanes(value, (i & 1) != 0 ? SIMDGROUPS / 2 - 1 : 0, lane);
-            }
-            low[d] = found.x;
-            bulk_low[d] = found.y;
-            high[d] = -found.z;
-            bulk_high[d] = -found.w;
-            spread = max(spread, bulk_high[d] - bulk_low[d]);
-        }
-        float extent = 0.0f;
-        for (uint d = 0; d < 3; ++d) {
-            float reach = FAR * spread;
-            if (spread > 0.0f) {
-                low[d] = max(low[d], bulk_low[d] - reach);
-                high[d] = min(high[d], bulk_high[d] + reach);
-            }
-            extent = max(extent, high[d] - low[d]);
-        }
-        // the power of two that makes the extent 2^19 to 2^20
-        uint exponent = as_type<uint>(extent) >> 23;
-        uint scale = min(254u, 127u + AXIS_BITS - 1 + 127u - exponent) << 23;
+    // Bounds of six sides, -x being a side too: of all samples, and of their bulk, which is the second
+    // smallest of 32 samples, in the middle of those of all simdgroups.
+    threadgroup uint found[12 * SIMDGROUPS];
+    threadgroup float bounds[12];
+    #pragma unroll 1
+    for (uint side = 0; side < 6; ++side) {
+        float x = side < 2 ? point.x : side < 4 ? point.y : point.z;
+        uint key = ordered(finite ? ((side & 1) != 0 ? -x : x) : LARGEST);
+        uint least = simd_min(key);
+        uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(key == least))));
+        uint second = simd_min(lane == ctz(votes) ? NOTHING : key);
         if (lane == 0) {
-            grid[0] = low.x;
-            grid[1] = low.y;
-            grid[2] = low.z;
-            grid[3] = as_type<float>(scale);
+            found[side * SIMDGROUPS + simdgroup] = least;
+            found[(6 + side) * SIMDGROUPS + simdgroup] = second;
         }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (number < FRAME_HEAD) frame[number] = as_type<uint>(grid[number]);
+    #pragma unroll 1
+    for (uint side = simdgroup; side < 12; side += SIMDGROUPS) {
+        uint key = lane < SIMDGROUPS ? found[side * SIMDGROUPS + lane] : NOTHING;
+        uint least = simd_min(key);
+        #pragma unroll 1
+        for (uint taken = 0; side >= 6 && taken < SIMDGROUPS / 2 - 1; ++taken) {
+            uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(key == least))));
+            if (lane == ctz(votes)) key = NOTHING;
+            least = simd_min(key);
+        }
+        if (lane == 0) bounds[side] = from_ordered(least);
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+
+    // The grid covers the sample, but for what is further out than FAR times the spread of the bulk.
+    const float spread = max(max(-bounds[7] - bounds[6], -bounds[9] - bounds[8]), -bounds[11] - bounds[10]);
+    const float reach = FAR * spread;
+    float3 low = float3(bounds[0], bounds[2], bounds[4]);
+    float3 high = -float3(bounds[1], bounds[3], bounds[5]);
+    if (spread > 0.0f) {
+        low = max(low, float3(bounds[6], bounds[8], bounds[10]) - reach);
+        high = min(high, reach - float3(bounds[7], bounds[9], bounds[11]));
+    }
+    const float extent = max(max(max(high.x - low.x, high.y - low.y), high.z - low.z), 0.0f);
+    // the power of two that makes the extent 2^19 to 2^20
+    const uint exponent = as_type<uint>(extent) >> 23;
+    const uint scale = min(254u, 127u + AXIS_BITS - 1 + 127u - exponent) << 23;
+    if (number == 0) {
+        for (uint d = 0; d < 3; ++d) frame[d] = as_type<uint>(low[d]);
+        frame[3] = scale;
+    }
 
     uint2 code = uint2((1u << HALF_BITS) - 1);
-    if (finite) code = code_of(point, float3(grid[0], grid[1], grid[2]), grid[3]);
+    if (finite) code = code_of(point, low, as_type<float>(scale));
     uint3 own = uint3(cloud, code.x, code.y);
     threadgroup uint samples[3 * SAMPLES];
+    #pragma unroll 1
     for (uint run = 2; run <= SAMPLES; run <<= 1) {
+        #pragma unroll 1
         for (uint stride = run >> 1; stride > 0; stride >>= 1) {
             uint3 other;
             if (stride >= 32) {
@@ -169,20 +168,21 @@ kernel void make_frame(
     threadgroup_barrier(mem_flags::mem_threadgroup);
     samples[number] = own.x;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    uint ends[2];
+    uint ends = 0;
+    #pragma unroll 1
     for (uint i = 0; i < 2; ++i) {  // how many samples are of clouds before this one, or of it too
-        uint low = 0;
-        uint high = SAMPLES;
-        while (low < high) {
-            uint middle = (low + high) / 2;
-            if (samples[middle] < own.x + i) low = middle + 1;
-            else high = middle;
+        uint begin = 0;
+        uint end = SAMPLES;
+        while (begin < end) {
+            uint middle = (begin + end) / 2;
+            if (samples[middle] < own.x + i) begin = middle + 1;
+            else end = middle;
         }
-        ends[i] = low;
+        ends |= begin << (16 * i);
     }
     device uint* entry = frame + FRAME_HEAD + number * 4;
     for (uint i = 0; i < 3; ++i) entry[i] = own[i];
-    entry[3] = ends[0] | ends[1] << 16;
+    entry[3] = ends;
 }
 
 [[max_total_threads_per_threadgroup(256)]]

@@ -12,7 +12,7 @@ STEPS = (4, 16)
 _DIGITS = 2**DIGIT_BITS
 # Up to so many tiles each adds up the counts of all of them by itself, which costs less than one
 # more dispatch.
-_FEW_TILES = 8
+_FEW_TILES = 32
 # More keys than this are cut into longer tiles, of which fewer counts are kept.
 _LONG_TILES_FROM = 2**18
 
