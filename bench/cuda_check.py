@@ -6,6 +6,7 @@ Compares bits. Ends with status 1 if a value differs or a case fails.
 """
 
 import argparse
+import contextlib
 import statistics
 import sys
 import time
@@ -27,6 +28,7 @@ from mps_pointops.ops.random_walk.random_walk import random_walk_seeded
 from pointops_testing.clouds import CLOUDS, cloud
 
 Case = tuple[str, Callable[..., object], tuple[object, ...]]
+Section = Callable[[bool], Iterator[Case]]
 RULES = ("separate", "fma_xyz", "fma_yxz")
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -182,18 +184,95 @@ def graphs(small: bool) -> Iterator[Case]:
             (line, line + 1),
         )
         row, col, _ = sort_edges(torch.cat((a, b)), torch.cat((b, a)), nodes)
-        rowptr = row_begins(row, nodes)
+        whole = row_begins(row, nodes)
         start = torch.randint(nodes, (min(4 * nodes, 2000),), generator=rng)
         seed = torch.tensor([1, 22, 333, 4444], dtype=torch.int32)
         for p, q in ((1, 1), (0.25, 4), (4, 0.25), (1e-6, 1e6), (1e6, 1)):
+            for dtype in (torch.int32, torch.int64):
+                yield (
+                    f"random_walk {nodes} nodes p={p} q={q} {dtype}",
+                    lambda r, c, s, seed, p=p, q=q: random_walk_seeded(r, c, s, 12, p, q, seed),
+                    (whole.to(dtype), col.to(dtype), start, seed),
+                )
+
+
+def index(small: bool) -> Iterator[Case]:
+    sizes = (1, 33, 300) if small else (1, 32, 33, 1025, 5000, 40_000)
+    for name in CLOUDS:
+        for size in sizes:
+            points = torch.stack([cloud(name, size, seed=s) for s in (1, 2)])
+            query = torch.cat((points[:, : 40 if small else 300].flip(1), points[:, :5] + 0.1), 1)
+            for k in sorted({1, min(size, 17), min(size, 200)}):
+                yield (
+                    f"SpatialIndex.knn {name} {size} k={k}",
+                    lambda p, q, k=k: ops.SpatialIndex(p).knn(q, k),
+                    (points, query),
+                )
             yield (
-                f"random_walk {nodes} nodes p={p} q={q}",
-                lambda r, c, s, seed, p=p, q=q: random_walk_seeded(r, c, s, 12, p, q, seed),
-                (rowptr, col, start, seed),
+                f"SpatialIndex.knn {name} {size} of itself",
+                lambda p: (lambda i: i.knn(i.points, min(p.shape[1], 16)))(ops.SpatialIndex(p)),
+                (points,),
             )
+            for radius, slots in ((0.3, 8), (1.0, 64)):
+                yield (
+                    f"SpatialIndex.ball_query {name} {size} r={radius}",
+                    lambda p, q, radius=radius, slots=slots: ops.SpatialIndex(p).ball_query(
+                        q, radius, slots
+                    ),
+                    (points, query),
+                )
+            flat_points, ptr = points.flatten(0, 1), torch.tensor([0, size // 3, 2 * size])
+            half = len(query[0])
+            asked = torch.tensor([0, half // 2, 2 * half])
+            given = (flat_points, ptr, query.flatten(0, 1), asked)
+            if size > 2:
+                yield (
+                    f"SpatialIndex.nearest {name} {size}, clouds of different sizes",
+                    lambda p, ptr, q, asked: ops.SpatialIndex(p, ptr).nearest(q, ptr=asked),
+                    given,
+                )
+                yield (
+                    f"SpatialIndex.radius {name} {size}, clouds of different sizes",
+                    lambda p, ptr, q, asked: ops.SpatialIndex(p, ptr).radius(q, 0.4, 20, ptr=asked),
+                    given,
+                )
 
 
-SECTIONS = (fps, knn, ball_query, features, order, ragged, graphs)
+SECTIONS = (fps, knn, ball_query, features, order, ragged, graphs, index)
+# Thresholds under which small clouds take the ways of large ones, and the sections that then run
+# again.
+FORCED: dict[str, tuple[dict[str, object], tuple[Section, ...]]] = {
+    "trees": (
+        {
+            "FEW_POINTS": 0, "BALL_TREE_POINTS": 1, "BALL_TREE_PAIRS": 1, "INDEX_POINTS": 1,
+            "BALL_TREE_PLACES": 2**20, "INDEX_BALL_PLACES": 2**20, "BALL_PROBE": 32, "BALL_REACH": 0,
+        },
+        (knn, ball_query, ragged, index),
+    ),
+    "rounds": ({"FPS_ALONE_BITS": 7, "fps_sorts": lambda size, picks: True}, (fps, ragged)),
+    "finisher": ({"FPS_ALONE_BITS": 7, "fps_rounds": lambda size, picks: 1}, (fps, ragged)),
+    "parts": ({"FEW_LANES": 2**30, "KNN_PART": 32, "KNN_FEATURE_PART": 32}, (knn, ragged)),
+    "shared rows": ({"GATHER_GROUPS": 4096, "GATHER_ROWS": 1}, (features,)),
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def forced(values: dict[str, object]) -> Iterator[None]:
+    """Sets thresholds of `_metal/choices.py` wherever a module holds them."""
+    before = []
+    modules = [m for n, m in sorted(sys.modules.items()) if n.startswith("mps_pointops")]
+    for name, value in values.items():
+        holders = [module for module in modules if name in vars(module)]
+        if not holders:
+            raise LookupError(f"no module has a threshold {name}")
+        before += [(module, name, getattr(module, name)) for module in holders]
+        for module in holders:
+            setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
 
 
 def main() -> None:
@@ -208,11 +287,17 @@ def main() -> None:
     print(torch.cuda.get_device_name(), torch.__version__, flush=True)
     chosen = options.only.split(",") if options.only else [s.__name__ for s in SECTIONS]
     bad = sum(_section(s, options.small, options.time) for s in SECTIONS if s.__name__ in chosen)
+    for way, (values, sections) in FORCED.items():
+        again = [s for s in sections if s.__name__ in chosen]
+        if again:
+            print(f"small clouds by the ways of large ones: {way}", flush=True)
+            with forced(values):
+                bad += sum(_section(s, options.small, False) for s in again)
     print("FAILED" if bad else "all equal")
     sys.exit(int(bad > 0))
 
 
-def _section(section: Callable[[bool], Iterator[Case]], small: bool, timed: bool) -> int:
+def _section(section: Section, small: bool, timed: bool) -> int:
     began = time.perf_counter()
     cases = values = wrong = failed = 0
     with mps_emulator.cuda.count(operators=False) as counts:
@@ -242,7 +327,7 @@ def _section(section: Callable[[bool], Iterator[Case]], small: bool, timed: bool
     return wrong + failed
 
 
-def _times(section: Callable[[bool], Iterator[Case]]) -> None:
+def _times(section: Section) -> None:
     """Host time and time to completion of the last case of a section, and what it launches."""
     name, call, arguments = list(section(False))[-1]
     moved = [a.cuda() if isinstance(a, torch.Tensor) else a for a in arguments]

@@ -62,9 +62,8 @@ def test_emulated_times_say_so(emulated):
 def test_cpu_tensors(tmp_path):
     output = tmp_path / "rows.jsonl"
     script = HERE / "fps" / "bench_fps.py"
-    done = _run(
-        script, "--quick", "--device", "cpu", "--ours", "--only", "2000", "--output", str(output)
-    )
+    chosen = ("--quick", "--device", "cpu", "--providers", "ours", "--only", "points=2000")
+    done = _run(script, *chosen, "--output", str(output))
     assert done.returncode == 0, done.stderr
     (row,) = read(output)
     assert (row.op, row.provider, row.mismatches) == ("fps", "ours", 0)

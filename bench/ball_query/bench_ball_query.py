@@ -1,6 +1,7 @@
 """Ball query: centres of a cloud in the cloud, points in random order and sorted along x."""
 
 import sys
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -55,6 +56,7 @@ def _case(
     clouds, rows, _ = query.shape
     some = torch.arange(rows) if clouds * rows <= 65_536 else some_of(torch.arange(rows), CHECKED)
 
+    @cache
     def expected() -> tuple[torch.Tensor, torch.Tensor]:
         return ball_query(query[:, some], ref, radius, K)
 

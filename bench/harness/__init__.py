@@ -50,7 +50,7 @@ class Bench:
         parser.add_argument("--emulated", action="store_true", help="Metal kernels in software")
         parser.add_argument("--quick", action="store_true", help="small cases only")
         parser.add_argument("--only", help="cases whose operator or words hold one of these, a,b")
-        parser.add_argument("--ours", action="store_true", help="no baselines")
+        parser.add_argument("--providers", help="whose code: beginnings of names, as ours,seed")
         parser.add_argument("--repeats", type=int, default=20)
         parser.add_argument("--published", type=Path, help="an unpacked mps-pointops 1.0.0")
         parser.add_argument("--output", type=Path, help="append JSON lines to this file")
@@ -61,7 +61,7 @@ class Bench:
         self.failed = False
         print(f"{op} on {self.on.label}; {versions()}")
         print(
-            f"{'case':54} {'provider':18} {'device ms':>10} {'wall ms':>9} {'host ms':>8} "
+            f"{'case':66} {'provider':18} {'device ms':>10} {'wall ms':>9} {'host ms':>8} "
             f"{'dispatches':>10} {'reads':>5} {'differ':>6} of checked"
         )
 
@@ -72,6 +72,10 @@ class Bench:
         words = f"{self.op} {Row(self.op, cloud, sizes, '', '').case}"
         only = self.options.only
         return only is None or any(word.strip() in words for word in only.split(","))
+
+    def _asked(self, provider: str) -> bool:
+        asked = self.options.providers
+        return asked is None or any(provider.startswith(name) for name in asked.split(","))
 
     def case(
         self,
@@ -96,7 +100,7 @@ class Bench:
         wanted = _tuple(expected())
         for name, given in providers.items():
             provider = given if isinstance(given, Provider) else Provider(given)
-            if name != OURS and self.options.ours:
+            if not self._asked(name):
                 continue
             own = wanted if provider.expected is None else _tuple(provider.expected())
             row = Row(self.op, cloud, dict(sizes), name, self.on.label, against=against)
@@ -106,7 +110,7 @@ class Bench:
                 self.failed = True
                 words = str(error).partition("\n")[0][:150]
                 print(
-                    f"{row.case:54} {name:18} failed: {type(error).__name__}: {words}", flush=True
+                    f"{row.case:66} {name:18} failed: {type(error).__name__}: {words}", flush=True
                 )
                 continue
             self.failed |= row.mismatches > 0 and not provider.inexact
@@ -144,7 +148,7 @@ class Bench:
         device = row.device_time[1] if row.device_time else None
         wall = row.wall_time[1] if row.wall_time else None
         print(
-            f"{row.case:54} {row.provider:18} {_number(device):>10} {_number(wall):>9} "
+            f"{row.case:66} {row.provider:18} {_number(device):>10} {_number(wall):>9} "
             f"{_number(row.host_time):>8} {_number(row.dispatches):>10} "
             f"{_number(row.readbacks):>5} {row.mismatches:6} of {row.checked}",
             flush=True,
