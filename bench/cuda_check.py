@@ -244,8 +244,8 @@ SECTIONS = (fps, knn, ball_query, features, order, ragged, graphs, index)
 FORCED: dict[str, tuple[dict[str, object], tuple[Section, ...]]] = {
     "trees": (
         {
-            "FEW_POINTS": 0, "BALL_TREE_POINTS": 1, "BALL_TREE_PAIRS": 1, "INDEX_POINTS": 1,
-            "BALL_TREE_PLACES": 2**20, "INDEX_BALL_PLACES": 2**20, "BALL_PROBE": 32, "BALL_REACH": 0,
+            "FEW_POINTS": 0, "INDEX_POINTS": 1, "INDEX_BALL_PLACES": 2**20, "BALL_TREE_POINTS": 1,
+            "BALL_TREE_PAIRS": 1, "BALL_TREE_PLACES": 2**20, "BALL_PROBE": 32, "BALL_REACH": 0,
         },
         (knn, ball_query, ragged, index),
     ),
