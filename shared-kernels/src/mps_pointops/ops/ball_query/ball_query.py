@@ -55,7 +55,7 @@ def ball_query(
     clouds, rows, dim = query.shape
     radius = as_float(_OP, "radius", radius)
     K = as_int(_OP, "K", K)
-    _refuse_forward_mode(query, ref)
+    refuse_forward_mode(_OP, query, ref)
     distance, index = ball_search(
         query.to(torch.float32).reshape(clouds * rows, dim),
         ref.to(torch.float32).reshape(clouds * ref.shape[1], dim),
@@ -71,14 +71,14 @@ def ball_query(
     return distance.view(clouds, rows, K), index.view(clouds, rows, K)
 
 
-def _refuse_forward_mode(*points: Tensor) -> None:
+def refuse_forward_mode(op: str, *points: Tensor) -> None:
     """Tangents would be dropped without a word: torch gives registered operators no rule."""
     if torch.compiler.is_compiling():
         return
     duals = [unpack_dual(p) for p in points]  # type: ignore[no-untyped-call]
     if any(dual.tangent is not None for dual in duals):
         raise NotImplementedError(
-            f"{_OP}: there is no forward-mode derivative; use reverse mode (backward, "
+            f"{op}: there is no forward-mode derivative; use reverse mode (backward, "
             "torch.autograd.grad, torch.autograd.functional.vjp)"
         )
 
@@ -114,7 +114,8 @@ ball_count = register(
 )
 
 
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    """What the gradient needs of the operator's first five arguments and of its result."""
     query, ref, first, _, clouds = inputs[:5]
     index = output[1]
     ctx.mark_non_differentiable(index)
@@ -122,7 +123,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
     ctx.clouds = None if first is not None else clouds
 
 
-def _backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     """d|q - p|^2 = 2 (q - p) . (dq - dp), for the chosen pairs.
 
     Sums go through the operators of the room `gather`, whose order is fixed.
@@ -152,4 +153,4 @@ def _backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     return grad_query, grad_ref, *[None] * 8
 
 
-register_gradient("ball_query", _backward, _setup_context)
+register_gradient("ball_query", backward, setup_context)
