@@ -1,12 +1,13 @@
 """Every operator on an NVIDIA card, by its Metal kernels, against the same operator on the CPU.
 
-    python -m mps_emulator.cuda bench/cuda_check.py [--small] [--time]
+    python -m mps_emulator.cuda bench/cuda_check.py [--small] [--every N] [--time]
 
 Compares bits. Ends with status 1 if a value differs or a case fails.
 """
 
 import argparse
 import contextlib
+import itertools
 import statistics
 import sys
 import time
@@ -278,6 +279,7 @@ def forced(values: dict[str, object]) -> Iterator[None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="small sizes, for compute-sanitizer")
+    parser.add_argument("--every", type=int, default=1, help="only every n-th case")
     parser.add_argument("--only", help="names of sections, with commas")
     parser.add_argument("--time", action="store_true", help="the slowest cases of each section")
     options = parser.parse_args()
@@ -286,22 +288,24 @@ def main() -> None:
     _checks.DEVICES.add("cuda")
     print(torch.cuda.get_device_name(), torch.__version__, flush=True)
     chosen = options.only.split(",") if options.only else [s.__name__ for s in SECTIONS]
-    bad = sum(_section(s, options.small, options.time) for s in SECTIONS if s.__name__ in chosen)
+    bad = sum(_section(s, options) for s in SECTIONS if s.__name__ in chosen)
     for way, (values, sections) in FORCED.items():
         again = [s for s in sections if s.__name__ in chosen]
         if again:
             print(f"small clouds by the ways of large ones: {way}", flush=True)
             with forced(values):
-                bad += sum(_section(s, options.small, False) for s in again)
+                bad += sum(_section(s, options) for s in again)
     print("FAILED" if bad else "all equal")
     sys.exit(int(bad > 0))
 
 
-def _section(section: Section, small: bool, timed: bool) -> int:
+def _section(section: Section, options: argparse.Namespace) -> int:
     began = time.perf_counter()
     cases = values = wrong = failed = 0
     with mps_emulator.cuda.count(operators=False) as counts:
-        for name, call, arguments in section(small):
+        for name, call, arguments in itertools.islice(
+            section(options.small), 0, None, options.every
+        ):
             moved = [a.cuda() if isinstance(a, torch.Tensor) else a for a in arguments]
             try:
                 pairs = list(zip(_tuple(call(*moved)), _tuple(call(*arguments)), strict=True))
@@ -322,7 +326,7 @@ def _section(section: Section, small: bool, timed: bool) -> int:
         f"{failed} failed, {seconds:.1f} s, dispatches {kernels}",
         flush=True,
     )
-    if timed:
+    if options.time:
         _times(section)
     return wrong + failed
 

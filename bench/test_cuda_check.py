@@ -6,13 +6,15 @@ import pkgutil
 import pytest
 
 import mps_pointops.ops
+import mps_pointops.spatial
 from mps_emulator.cuda import _library, _nvrtc
 from mps_emulator.cuda._translate import translate
 from mps_emulator.shader._toolchain import Mode
 from mps_pointops._metal import variants
 
-for _module in pkgutil.walk_packages(mps_pointops.ops.__path__, "mps_pointops.ops."):
-    importlib.import_module(_module.name)
+for _package in (mps_pointops.ops, mps_pointops.spatial):
+    for _module in pkgutil.walk_packages(_package.__path__, f"{_package.__name__}."):
+        importlib.import_module(_module.name)
 VARIANTS = dict(variants())
 FIRST = {label.partition(" ")[0]: label for label in reversed(VARIANTS)}  # one of each file
 
