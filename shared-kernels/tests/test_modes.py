@@ -11,12 +11,10 @@ import torch
 import mps_emulator
 import mps_pointops
 from mps_pointops import flat
+from mps_pointops._metal import compile as compiling
 from mps_pointops._rules import Rule, Ties
-from mps_pointops.ops.ball_query import mps as ball_query_mps
 from mps_pointops.ops.ball_query.reference import ball_query_reference
-from mps_pointops.ops.fps import mps as fps_mps
 from mps_pointops.ops.fps.reference import furthest_point_sample_reference
-from mps_pointops.ops.knn import mps as knn_mps
 from mps_pointops.ops.knn.reference import knn_reference
 from pointops_testing import CLOUDS, assert_same_bits, cloud, root
 
@@ -34,8 +32,8 @@ def math_mode(request, monkeypatch):
     fast, version = request.param
     monkeypatch.setattr(options, "fast_math", fast)
     monkeypatch.setattr(options, "metal_version", version)
-    for room in (fps_mps, knn_mps, ball_query_mps):
-        monkeypatch.setattr(room.SOURCE, "_kernels", {})
+    for source in compiling._sources:
+        monkeypatch.setattr(source, "_kernels", {})
 
 
 @pytest.fixture(params=[1, 2, 3])

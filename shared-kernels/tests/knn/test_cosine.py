@@ -5,7 +5,7 @@ import torch
 
 import mps_emulator
 import mps_pointops
-import mps_pointops.ops.knn.mps as kernels
+import mps_pointops.ops.knn.brute as kernels
 from mps_pointops import flat
 from mps_pointops._arithmetic import distance_bits, pair_distance, takes_part
 from mps_pointops._rules import Rule
@@ -213,7 +213,8 @@ def math_mode(request, monkeypatch):
     fast, version = request.param
     monkeypatch.setattr(options, "fast_math", fast)
     monkeypatch.setattr(options, "metal_version", version)
-    monkeypatch.setattr(kernels.SOURCE, "_kernels", {})
+    for source in (kernels.LOW, kernels.HIGH):
+        monkeypatch.setattr(source, "_kernels", {})
 
 
 @pytest.mark.parametrize("name", VECTORS)

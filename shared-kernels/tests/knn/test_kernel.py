@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import mps_pointops
-import mps_pointops.ops.knn.mps as kernels
+import mps_pointops.ops.knn.brute as kernels
 from mps_pointops._metal import dispatch, launch
 from mps_pointops._rules import Rule
 from mps_pointops.ops.knn.reference import knn_reference

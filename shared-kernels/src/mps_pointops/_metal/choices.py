@@ -28,15 +28,16 @@ BALL_REACH = 4096
 # ... rows that are scanned in the time of one step of a walk.
 BALL_CUT = 128
 
-# k nearest neighbours by every pair: threadgroups that keep the GPU busy, for which several share the
-# points of a query, ...
+# k nearest neighbours by every pair: threadgroups that keep the GPU busy, for which several share
+# the points of a query, ...
 KNN_GROUPS = 512
 # ... from so many threadgroups of 8 queries on, small ones;
 KNN_SMALL_GROUPS = 2048
 # ... each at least so many points; those of more than three coordinates are more work.
 KNN_PART = 4096
 KNN_FEATURE_PART = 256
-# ... the threshold is made of one block in up to so many, and of so many points a neighbour at least.
+# ... the threshold is made of one block in up to so many, and of so many points a neighbour at
+# least.
 KNN_SAMPLE = 8
 KNN_SAMPLED = 64
 
@@ -55,11 +56,12 @@ def fps_rounds(size: int, picks: int) -> int:
     """Rounds after which the picks are done, nearly always.
 
     Early rounds pick little, for the farthest points lie close together; later ones about half of
-    their candidates. Counted for clouds of 5,000 to 1,000,000 points of several kinds; this is about
-    a quarter more than the slowest, a scan by LiDAR, needed.
+    their candidates. Fitted to the counts of a LiDAR scan, the slowest of several kinds of clouds of
+    5,000 to 1,000,000 points, and a tenth more; what is left is picked all the same, but slowly.
     """
     candidates = min(8 * FPS_THREADS, 64 * -(-size >> fps_group_bits(size)))
-    return min(picks, 2 + math.ceil(2.5 * math.log2(picks + 1) + 1.4 * picks / candidates))
+    early = 3.6 * math.log2(picks) - 11 + 3 * max(0, math.log2(size) - 17)
+    return max(1, min(picks, math.ceil(max(early, 4) + picks / candidates)))
 
 
 def fps_sorts(size: int, picks: int) -> bool:
