@@ -274,6 +274,26 @@ def repeated_launches() -> None:
 
 
 @check
+def calls_of_functions() -> None:
+    text = (
+        "static inline float g(float x) { return x + 1; }\n"
+        "kernel void f(device float* o, uint i [[thread_position_in_grid]])"
+        " { if (i % 4 == 0) o[i] = g(o[i]) + g(1); }"
+    )
+    mps_emulator.cuda.count_calls_of("g")
+    try:
+        kernel = compiled(text).f
+    finally:
+        mps_emulator.cuda.count_calls_of()
+    before = mps_emulator.cuda.calls()
+    out = torch.zeros(128, device="cuda")
+    kernel(out, threads=128, group_size=64)
+    kernel(out, threads=40, group_size=40)
+    if mps_emulator.cuda.calls() - before != 2 * (32 + 10):
+        raise AssertionError(mps_emulator.cuda.calls())
+
+
+@check
 def graphs() -> None:
     kernel = compiled(
         "kernel void f(device float* o, constant long& n, uint i [[thread_position_in_grid]])"

@@ -232,3 +232,23 @@ def test_the_command_says_what_is_missing(arguments, words):
     )
     assert done.returncode != 0
     assert words in done.stderr
+
+
+def test_calls_of_a_function_are_counted_where_it_is_defined():
+    text = (
+        "static inline float g(float x,\n  float y) { return x + y; }\n"
+        + "static inline float unlike_g(float x) { return x; }\n"
+        + kernel("if (g(o[i], 1) > 2) { o[i] = unlike_g(3); }")
+    )
+    plain = translate(HEAD + text, SAFE)
+    counting = plain.counting(["g", "absent"])
+    assert counting.text.count("atomicAdd") == 1
+    assert "float y) { atomicAdd(" in counting.text
+    assert "__msl_calls" not in plain.program(whole=True, by_value=True)
+    made = _nvrtc.compile_text(
+        counting.program(whole=True, by_value=True),
+        "program_source",
+        _library.compiler_options(counting, SAFE, "compute_90"),
+    ).decode()
+    assert ".global .align 8 .u64 __msl_calls" in made
+    assert "red.global.add.u64" in made or "atom.global.add.u64" in made

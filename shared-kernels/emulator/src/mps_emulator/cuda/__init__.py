@@ -8,6 +8,7 @@ translates and compiles Metal text for the card, and what a package registers fo
 from __future__ import annotations
 
 from ._counts import Counts, count
+from ._library import calls, count_calls_of
 from ._routing import install, is_installed
 
-__all__ = ["Counts", "count", "install", "is_installed"]
+__all__ = ["Counts", "calls", "count", "count_calls_of", "install", "is_installed"]

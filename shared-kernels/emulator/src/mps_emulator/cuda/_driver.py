@@ -36,6 +36,17 @@ class Module:
         _check(found, f"find {name}")
         return Function(handle)
 
+    def number(self, name: str) -> int:
+        """Returns the value of a variable of 64 bits, after everything that runs; 0 if none."""
+        address, size, value = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_uint64()
+        place = (ctypes.byref(address), ctypes.byref(size))
+        if _driver().cuModuleGetGlobal_v2(*place, self._handle, name.encode()):
+            return 0
+        torch.cuda.synchronize()
+        code = _driver().cuMemcpyDtoH_v2(ctypes.byref(value), address, ctypes.c_size_t(8))
+        _check(code, f"read {name}")
+        return value.value
+
 
 class Function:
     """An entry point.

@@ -27,10 +27,13 @@ from mps_emulator.shader._toolchain import Mode
 
 from . import _driver, _nvrtc
 from ._form import Form, Look, look_at
-from ._translate import Translation, entry_name, translate, value_bytes
+from ._translate import CALLS, Translation, entry_name, translate, value_bytes
 
 _LARGEST_GRID = (2**31 - 1, 65535, 65535)
 _MOST_FORMS = 1024  # a kernel keeps, of calls with grids that do not come again
+
+_counted: list[str] = []
+_libraries: list[Library] = []  # while calls are counted
 
 launched: list[Callable[[str], None]] = []
 """Called with the name of each kernel that is launched."""
@@ -50,7 +53,25 @@ def compile_shader(source: str) -> Library:
     if not source.isascii():
         raise RuntimeError("Metal source must be ASCII: torch hands the text on as ASCII")
     mode = Mode(options.fast_math, options.metal_version, options.checks)
-    return Library(translate(source, mode), mode)
+    translation = translate(source, mode)
+    if not _counted:
+        return Library(translation, mode)
+    _libraries.append(Library(translation.counting(_counted), mode))
+    return _libraries[-1]
+
+
+def count_calls_of(*names: str) -> None:
+    """Counts the calls of functions in the texts that are compiled from now on, which slows them.
+
+    Args:
+        *names: Functions of Metal texts.
+    """
+    _counted[:] = names
+
+
+def calls() -> int:
+    """Returns how often those functions were called so far; waits for the card."""
+    return sum(library.calls() for library in _libraries)
 
 
 def compiler_options(translation: Translation, mode: Mode, architecture: str) -> list[str]:
@@ -110,6 +131,10 @@ class Library:
         if key not in self._modules:
             self._modules[key] = _driver.Module(self._binary(whole, by_value))
         return self._modules[key]
+
+    def calls(self) -> int:
+        """Returns the calls of counted functions."""
+        return sum(module.number(CALLS) for module in self._modules.values())
 
     def _binary(self, whole: bool, by_value: bool) -> bytes:
         text = self._translation.program(whole=whole, by_value=by_value)

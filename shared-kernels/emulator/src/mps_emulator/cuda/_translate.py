@@ -11,7 +11,8 @@ import functools
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mps_emulator.device._build import cxx
@@ -36,6 +37,8 @@ _UNKNOWN = re.compile(
     r"quad_\w+|quadgroup_\w+|simdgroup_(float|half|bfloat|matrix|load|store|multiply)\w*|"
     r"visible_function_table|imageblock\w*|atomic_thread_fence"
 )
+CALLS = "__msl_calls"  # the variable that counts
+_COUNT = f"atomicAdd(&::{CALLS}, 1ull)"
 _SWIZZLE = re.compile(r"[xyzw]{2,4}")
 _LOOP_HINTS = {
     "#pragma clang loop unroll(full)": "#pragma unroll",
@@ -60,6 +63,17 @@ class Translation:
     contracts: bool
     approximates: bool
 
+    def counting(self, names: Sequence[str]) -> Translation:
+        """Returns the same text, with every call of these functions counted.
+
+        Args:
+            names: Functions of the text; those that it does not have are left out.
+        """
+        text = self.text
+        for name in names:
+            text = re.sub(rf"(\b{name}\s*\([^;{{}}()]*\)\s*{{)", rf"\1 {_COUNT};", text)
+        return replace(self, text=text)
+
     def program(self, *, whole: bool, by_value: bool) -> str:
         """Returns the whole text for the compiler.
 
@@ -69,6 +83,8 @@ class Translation:
         """
         entries = "\n".join(_entry(i, k, by_value) for i, k in enumerate(self.kernels))
         head = f"#define MSL_WHOLE {int(whole)}\n{_headers()}"
+        if _COUNT in self.text:
+            head = f'extern "C" {{ __device__ unsigned long long {CALLS}; }}\n{head}'
         return f'{head}{self.text}\n}}  // namespace metal\n#line 1 "entry_points"\n{entries}\n'
 
 
