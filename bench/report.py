@@ -121,8 +121,9 @@ def _shown(row: Row | None) -> str:
 
 def _predicted(rows: Sequence[Row]) -> str:
     lines = [
-        "| call | dispatches | read-backs | predicted host time, ms | measured on a Mac, ms |",
-        "|---|---|---|---|---|",
+        "| call | dispatches | read-backs | evaluations | predicted host time, ms "
+        "| measured on a Mac, ms |",
+        "|---|---|---|---|---|---|",
     ]
     for row in rows:
         if row.provider not in (OURS, "dense call") or row.dispatches is None:
@@ -131,9 +132,18 @@ def _predicted(rows: Sequence[Row]) -> str:
         cost = (row.dispatches * DISPATCH + reads * READBACK) / 1e3
         lines.append(
             f"| {row.op}: {row.case}{', dense call' if row.provider != OURS else ''} | "
-            f"{row.dispatches} | {reads} | {cost:.2f} | |"
+            f"{row.dispatches} | {reads} | {_short(row.evaluations)} | {cost:.2f} | |"
         )
     return "\n".join(lines)
+
+
+def _short(number: int | None) -> str:
+    if number is None:
+        return ""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{unit}"
+    return str(number)
 
 
 def figure(rows: Sequence[Row]) -> str:

@@ -99,8 +99,12 @@ def test_files_of_results_keep_the_last_row_of_a_case(tmp_path):
     for value in (1.0, 2.0):
         Row("fps", "sphere", {"points": 5}, "ours", "card", (value,) * 3).append_to(path)
     Row("fps", "sphere", {"points": 5}, "seed", "card", None, (7.0, 8.0, 9.0)).append_to(path)
+    Row("fps", "sphere", {"points": 5}, "ours", "card", evaluations=99).append_to(path)
     ours, seed = read(path)
     assert (ours.time, seed.time) == (2.0, 8.0)
+    assert (ours.evaluations, seed.evaluations) == (99, None), "counts join the times"
+    Row("fps", "sphere", {"points": 5}, "ours", "card", (3.0,) * 3).append_to(path)
+    assert (read(path)[0].time, read(path)[0].evaluations) == (3.0, 99)
     assert ours.case == "sphere points=5"
 
 
@@ -145,12 +149,13 @@ def test_parts_of_a_page_are_exchanged_between_their_marks():
 def test_tables_of_a_report():
     rows = [_fps("ours", 0.5), _fps("seed", 5.0), _fps("torch", 7.0)]
     rows[0].kernels, rows[0].operators, rows[0].readbacks = 9, 1, 2
+    rows[0].evaluations = 12_345
     rows[1].device_time = None
     rows[1].mismatches, rows[1].checked = 3, 4
     parts = report.parts(rows)
     case = "sphere clouds=1, points=20000, picks=1024"
     assert f"| {case} | 0.5 | 3 of 4 differ | 7 |" in parts["times"]
-    assert f"| fps: {case} | 10 | 2 | 0.71 | |" in parts["predicted"]
+    assert f"| fps: {case} | 10 | 2 | 12.3k | 0.71 | |" in parts["predicted"]
     assert "3 of 4 values differ" in parts["run"]
     drawing = report.figure(rows)
     assert drawing.count("<circle") == 4, "two in the legend, two of the case"

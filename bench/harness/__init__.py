@@ -51,6 +51,9 @@ class Bench:
         parser.add_argument("--quick", action="store_true", help="small cases only")
         parser.add_argument("--only", help="cases whose operator or words hold one of these, a,b")
         parser.add_argument("--providers", help="whose code: beginnings of names, as ours,seed")
+        parser.add_argument(
+            "--count", action="store_true", help="evaluated distances (NVIDIA card), no times"
+        )
         parser.add_argument("--repeats", type=int, default=20)
         parser.add_argument("--published", type=Path, help="an unpacked mps-pointops 1.0.0")
         parser.add_argument("--output", type=Path, help="append JSON lines to this file")
@@ -135,6 +138,9 @@ class Bench:
         if row.mismatches and not provider.inexact:
             return
         del got, pairs
+        if self.on.counts:
+            row.evaluations = self.on.evaluations(provider.call, row.sizes.get("D", 3)) or None
+            return
         cost = self.on.cost(provider.call)
         if cost:
             row.kernels, row.operators = len(cost.kernels), len(cost.operators)
@@ -150,7 +156,8 @@ class Bench:
         print(
             f"{row.case:66} {row.provider:18} {_number(device):>10} {_number(wall):>9} "
             f"{_number(row.host_time):>8} {_number(row.dispatches):>10} "
-            f"{_number(row.readbacks):>5} {row.mismatches:6} of {row.checked}",
+            f"{_number(row.readbacks):>5} {row.mismatches:6} of {row.checked}"
+            + (f", {row.evaluations} evaluations" if row.evaluations is not None else ""),
             flush=True,
         )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 SECONDS = 0.4  # of measuring a case, roughly
+STEP = "accumulate"  # what every kernel calls for a further coordinate of a distance
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,19 @@ class Device:
     """Where the calls run.
 
     Args:
-        options: The command line: `device`, `emulated`.
+        options: The command line: `device`, `emulated`, `count`.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.emulated = False
         self.type, self.label = self._choose(options)
+        self.counts = options.count
+        if self.counts:
+            if self.type != "cuda":
+                sys.exit("--count runs on an NVIDIA card only")
+            import mps_emulator.cuda
+
+            mps_emulator.cuda.count_calls_of(STEP)
 
     def _choose(self, options: argparse.Namespace) -> tuple[str, str]:
         if options.emulated:
@@ -100,6 +108,15 @@ class Device:
             torch.mps.synchronize()
         elif self.type == "cuda":
             torch.cuda.synchronize()
+
+    def evaluations(self, call: Callable[[], object], dim: int) -> int:
+        """Counts the distances, and bounds of boxes, that a call computes."""
+        import mps_emulator.cuda
+
+        before = mps_emulator.cuda.calls()
+        call()
+        # the first of three coordinates begins the sum
+        return (mps_emulator.cuda.calls() - before) // (2 if dim == 3 else dim)
 
     def cost(self, call: Callable[[], object]) -> Cost | None:
         """Counts what a call asks of the device; None where nobody counts."""

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import subprocess
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Row:
         kernels: Kernels of the project that a call launches.
         operators: PyTorch operators that it runs on the device.
         readbacks: Times that the host waits for a value.
+        evaluations: Distances, and bounds of boxes, that the kernels compute in a call.
         versions: Of everything involved.
     """
 
@@ -55,6 +56,7 @@ class Row:
     kernels: int | None = None
     operators: int | None = None
     readbacks: int | None = None
+    evaluations: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -84,12 +86,19 @@ class Row:
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of a file; of several for one case and provider, the last."""
+    """The rows of a file; of several for one case and provider, the last.
+
+    A row of counts alone is added to the row of times.
+    """
     found: dict[tuple[str, ...], Row] = {}
     for text in path.read_text().splitlines():
         row = Row(**json.loads(text))
         key = (row.op, row.case, row.provider, row.device)
-        found.pop(key, None)
+        before = found.get(key)
+        if before and row.evaluations is not None and row.wall_time is None:
+            row = replace(before, evaluations=row.evaluations)
+        elif before and row.evaluations is None:
+            row = replace(row, evaluations=before.evaluations)
         found[key] = row
     return list(found.values())
 
