@@ -174,7 +174,7 @@ def _plan(points: Tensor, form: int, told: Tensor, clouds: int, ratio: Ratio) ->
         return plan
     plan = Plan(points, form, told, clouds, ratio.value)
     facts = Facts(op)
-    facts.add_numbers(plan.take, plan.count())
+    plan.count(facts.add_room(plan.take, plan.numbers, told))
     facts.fetch()
     if form == POINTER:
         judge_ptr(op, "ptr", size)(plan.ordered, *plan.ends)

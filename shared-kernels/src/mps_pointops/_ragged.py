@@ -16,6 +16,9 @@ from mps_pointops._checks import check_same_device, fail_type, fail_value
 # Given whether a list ascends, its first and its last number, raises what is wrong with it.
 Judge = Callable[[int, int, int], None]
 
+# Numbers that fit in what is read at once: those of two passes over 256 parts.
+_ROOM = 4096
+
 
 def is_sorted(values: Tensor) -> Tensor:
     """Whether values [n] ascend: [], int64, on their device."""
@@ -91,17 +94,22 @@ class Facts:
     def __init__(self, op: str) -> None:
         self.op = op
         self._tensors: list[Tensor] = []
-        self._takers: list[tuple[int, Callable[[list[int]], None]]] = []
+        self._takers: list[tuple[bool, int, Callable[[list[int]], None]]] = []
+        self._room: Tensor | None = None
+        self._used = 0
 
     def add(self, judge: Callable[..., None], *facts: Tensor) -> None:
         """`judge` is called with the fetched facts [], in the order of the calls of `add`."""
         self._tensors += facts
-        self._takers.append((len(facts), lambda values: judge(*values)))
+        self._takers.append((False, len(facts), lambda values: judge(*values)))
 
-    def add_numbers(self, take: Callable[[list[int]], None], numbers: Tensor) -> None:
-        """`take` is called with the fetched numbers [n], likewise."""
-        self._tensors.append(numbers)
-        self._takers.append((numbers.shape[0], take))
+    def add_room(self, take: Callable[[list[int]], None], count: int, like: Tensor) -> Tensor:
+        """Room for `count` numbers, int64, on a device; `take` is called with them, likewise."""
+        if self._room is None:
+            self._room = like.new_empty(_ROOM, dtype=torch.int64)
+        begin, self._used = self._used, self._used + count
+        self._takers.append((True, count, take))
+        return self._room[begin : self._used]
 
     def add_batch(self, name: str, batch: Tensor, clouds: int | None) -> None:
         """A batch vector must be sorted, from 0, below the number of clouds if that is known."""
@@ -119,10 +127,17 @@ class Facts:
         There is no read if there is nothing to know. Facts are fetched once.
         """
         tensors, takers = [*wanted, *self._tensors], self._takers
-        self._tensors, self._takers = [], []
+        if self._room is not None and self._used:
+            tensors = [self._room[: self._used], *tensors]
+        at, room_at = self._used + len(wanted), 0
+        self._tensors, self._takers, self._room, self._used = [], [], None, 0
         values = fetch(tensors) if tensors else []
-        at = len(wanted)
-        for count, take in takers:
-            take(values[at : at + count])
-            at += count
-        return values[: len(wanted)]
+        found = values[at - len(wanted) : at]
+        for in_room, count, take in takers:
+            if in_room:
+                take(values[room_at : room_at + count])
+                room_at += count
+            else:
+                take(values[at : at + count])
+                at += count
+        return found

@@ -14,7 +14,7 @@ from mps_pointops._arithmetic import takes_part
 from mps_pointops._checks import as_int, check_batch, check_same_size, fail_value
 from mps_pointops._flat_mps.edges import count_edges_mps, write_edges_mps
 from mps_pointops._flat_mps.parts import NUMBERS, parts_of, running
-from mps_pointops._flat_mps.ranges import BATCH, EQUAL, POINTER, ranges_mps
+from mps_pointops._flat_mps.ranges import BATCH, EQUAL, POINTER, order_of, ranges_mps
 from mps_pointops._ragged import Facts, Judge, check_ptr, cumulative, judge_batch, judge_ptr
 from mps_pointops._rules import Rule
 
@@ -234,18 +234,21 @@ def _segments_mps(
     form = told.form
     if form == POINTER and told.lists[0] is not None and told.lists[0].shape[0] == 1:
         form = EQUAL  # no clouds: there are no points, or the ptr is wrong
-    found = ranges_mps(x, y, *told.lists, form, k, rule is Rule.COSINE)
-    if found.counts is not None:
-        counts.rows, counts.span = found.counts, found.parts.span
+    lengths = (0 if given is None else given.shape[0] for given in told.lists)
+    parts = parts_of(max(y.shape[0], *lengths))
+    counts.span, ends = parts.span, parts.count * NUMBERS
 
     def take(numbers: list[int]) -> None:
-        order = found.order(numbers)
+        order = order_of(numbers, parts)
         for side, judge in told.judges:
             judge(*order[side])
         if k is not None:
-            counts.take_parts(numbers[: found.parts.count * NUMBERS])
+            counts.take_parts(numbers[:ends])
 
-    facts.add_numbers(take, found.numbers)
+    room = facts.add_room(take, ends + 4, x)
+    found = ranges_mps(x, y, *told.lists, form, k, rule is Rule.COSINE, parts, room)
+    if found.counts is not None:
+        counts.rows = found.counts
     return Segments(found.first, found.last, facts, counts)
 
 
@@ -256,9 +259,10 @@ def count_edges(facts: Facts, found: Tensor, *, graph: bool = False) -> Counts:
     when the facts have been fetched.
     """
     if found.device.type != "cpu":
-        rows, own, numbers = count_edges_mps(found, graph)
-        counts = Counts(rows, own, parts_of(rows.shape[0]).span)
-        facts.add_numbers(counts.take_parts, numbers)
+        parts = parts_of(found.shape[0])
+        counts = Counts(found, span=parts.span)
+        room = facts.add_room(counts.take_parts, parts.count * NUMBERS, found)
+        counts.rows, counts.own = count_edges_mps(found, graph, parts, room)
         return counts
     rows = (found >= 0).sum(dim=1) if found.dim() == 2 else found
     counts = Counts(rows)

@@ -125,7 +125,9 @@ def test_picks(size, ratio):
         (POINTER, ptr, clouds, value.to("mps")),
     ):
         plan = Plan(points.to("mps"), form, told.to("mps"), number, part)
-        plan.take(plan.count().tolist())
+        facts = Facts("op")
+        plan.count(facts.add_room(plan.take, plan.numbers, plan.told))
+        facts.fetch()
         begins = (
             ptr
             if form != ROWS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._flat_mps.parts import NUMBERS, parts_of
+from mps_pointops._flat_mps.parts import Parts
 from mps_pointops._metal import Source, launch
 
 _FOUND, _GRAPH, _GIVEN = 0, 1, 2  # as in edges.metal
@@ -19,18 +19,20 @@ SOURCE = Source(
 )
 
 
-def count_edges_mps(found: Tensor, graph: bool) -> tuple[Tensor, Tensor | None, Tensor]:
+def count_edges_mps(
+    found: Tensor, graph: bool, parts: Parts, numbers: Tensor
+) -> tuple[Tensor, Tensor | None]:
     """Edges of every row of `found`: neighbours [M, K], or counts [M], int64.
+
+    `parts`: of the rows; what they find goes to `numbers`.
 
     Returns:
         Edges a row [M], int32; the slot of the row's own number [M], int32, or K, if a `graph` is
-        made without it; what the parts of the rows found.
+        made without it.
     """
     rows, slots = found.shape[0], found.shape[1] if found.dim() == 2 else 1
-    parts = parts_of(rows)
     counts = found.new_empty(rows, dtype=torch.int32)
     own = torch.empty_like(counts) if graph else None
-    numbers = found.new_empty(parts.count * NUMBERS)
     form = _GIVEN if found.dim() == 1 else _GRAPH if graph else _FOUND
     launch(
         SOURCE.kernel(0, 0, name="count_edges"),
@@ -41,7 +43,7 @@ def count_edges_mps(found: Tensor, graph: bool) -> tuple[Tensor, Tensor | None, 
         [rows, slots, parts.span, form],
         **parts.grid,
     )
-    return counts, own, numbers
+    return counts, own
 
 
 def write_edges_mps(

@@ -64,9 +64,13 @@ class Plan:
         self.ends = 0, 0
         self._begins = [0], [0]
 
-    def count(self) -> Tensor:
-        """Numbers for `take`, on the device."""
-        numbers = self.told.new_empty(self.parts.count * _EACH)
+    @property
+    def numbers(self) -> int:
+        """How many numbers a pass finds."""
+        return self.parts.count * _EACH
+
+    def count(self, numbers: Tensor) -> None:
+        """A pass that finds the numbers for `take`, on the device."""
         launch(
             SOURCE.kernel(0, 0, name="count_picks"),
             self.told,
@@ -76,7 +80,6 @@ class Plan:
             [self.items, self.rows, self.length, self.parts.span, self.form, self.ratio_count],
             **self.parts.grid,
         )
-        return numbers
 
     def take(self, numbers: list[int]) -> None:
         """What the parts found, read."""

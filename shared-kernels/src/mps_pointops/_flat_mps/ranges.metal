@@ -2,11 +2,14 @@
 // whether the clouds were told in order.
 //
 // tally: how many points of the reference set take part, before each in its part and in each part.
-// ranges: the rest, from the ends of clouds that are found by halving.
+// ranges: the rest, from the ends of clouds that are found by halving. Few points are counted there, by
+// every threadgroup.
 
 #define EQUAL 0   // no clouds
 #define BATCH 1   // numbers of clouds, a row each; none: all in cloud 0
 #define POINTER 2 // where clouds begin
+
+#define FEW (32 * PART_THREADS)  // points at most that are counted by every threadgroup
 
 kernel void tally(
     device const float* x [[buffer(0)]],      // (N, dim)
@@ -44,30 +47,50 @@ kernel void ranges(
     device long* last [[buffer(6)]],            // (M)
     device int* counts [[buffer(7)]],           // (M)
     device long* facts [[buffer(8)]],           // (parts, PART_NUMBERS) and the ends of both lists
-    constant long* shape [[buffer(9)]],         // dim, form, N, M, lengths of both lists, span of
+    device const float* x [[buffer(9)]],        // (N, dim), if few
+    constant long* shape [[buffer(10)]],        // dim, form, N, M, lengths of both lists, span of
                                                 // this pass, of the tallies and their number, k or -1
     uint group [[threadgroup_position_in_grid]],
     uint groups [[threadgroups_per_grid]],
-    uint t [[thread_index_in_threadgroup]])
+    uint t [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]])
 {
     threadgroup long sums[PART_THREADS];
     threadgroup long mosts[PART_THREADS];
     threadgroup uint flags[PART_THREADS];
     threadgroup uint parts[PART_THREADS + 1];  // points that take part, before each part
+    threadgroup uint words[PART_THREADS];      // a bit a point, if few
+    threadgroup uint space[PART_THREADS / 32];
     const uint dim = uint(shape[0]), form = uint(shape[1]);
     const uint size = uint(shape[2]), rows = uint(shape[3]);
     const uint length_x = uint(shape[4]), length_y = uint(shape[5]);
     const uint span = uint(shape[6]);
     const uint tally_span = uint(shape[7]), tally_parts = uint(shape[8]);
     const bool counted = shape[9] >= 0;
-    if (counted) {
+    const bool few = size <= FEW;
+    if (counted && few) {
+        words[t] = 0;
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        for (uint word = simdgroup; word * 32 < size; word += PART_THREADS / 32) {
+            const uint i = word * 32 + lane;
+            const bool counts_too = i < size && takes_part(x + ulong(i) * dim, dim);
+            const uint bits = uint(ulong(simd_vote::vote_t(simd_ballot(counts_too))));
+            if (lane == 0) words[word] = bits;
+        }
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        uint all;
+        parts[t] = sum_before(popcount(words[t]), all, space, lane, simdgroup);
+        if (t == 0) parts[PART_THREADS] = all;
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+    } else if (counted) {
         if (t == 0) {
             uint sum = 0;
             for (uint p = 0; p < tally_parts; ++p) {
                 parts[p] = sum;
                 sum += uint(tallies[p]);
             }
-            parts[tally_parts] = sum;
+            parts[PART_THREADS] = sum;
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
     }
@@ -101,9 +124,14 @@ kernel void ranges(
         if (!counted) continue;
         long count = 0;
         if (takes_part(y + ulong(i) * dim, dim)) {
-            const uint up_to_high = high < size ? parts[high / tally_span] + uint(before[high]) : parts[tally_parts];
-            const uint up_to_low = low < size ? parts[low / tally_span] + uint(before[low]) : parts[tally_parts];
-            count = min(long(up_to_high - up_to_low), shape[9]);
+            uint up_to[2] = {low, high};
+            for (uint j = 0; j < 2; ++j) {
+                const uint row = up_to[j];
+                if (row >= size) up_to[j] = parts[PART_THREADS];
+                else if (few) up_to[j] = parts[row / 32] + popcount(words[row / 32] & ((1u << (row % 32)) - 1));
+                else up_to[j] = parts[row / tally_span] + uint(before[row]);
+            }
+            count = min(long(up_to[1] - up_to[0]), shape[9]);
         }
         counts[i] = int(count);
         mine.sum += count;

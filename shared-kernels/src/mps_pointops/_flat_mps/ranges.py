@@ -23,6 +23,10 @@ SOURCE = Source(
 )
 
 
+# As in ranges.metal: with more points, those that take part are counted in a pass before.
+_FEW = 8192
+
+
 @dataclass
 class Ranges:
     """What a pass over the queries leaves on the device.
@@ -31,22 +35,21 @@ class Ranges:
         first: First row of the reference set [M], int64; None without clouds.
         last: Row after the last [M], int64; None likewise.
         counts: Neighbours a query can have [M], int32; None if not asked for.
-        numbers: What the parts found, for the host.
-        parts: How the rows were cut.
     """
 
     first: Tensor | None
     last: Tensor | None
     counts: Tensor | None
-    numbers: Tensor
-    parts: Parts
 
-    def order(self, numbers: list[int]) -> tuple[tuple[bool, int, int], tuple[bool, int, int]]:
-        """Of each of both lists: whether it ascends, its first and its last number."""
-        ends = self.parts.count * NUMBERS
-        flags = reduce(or_, numbers[2:ends:NUMBERS])
-        first_x, last_x, first_y, last_y = numbers[ends:]
-        return (not flags & 1, first_x, last_x), (not flags & 2, first_y, last_y)
+
+def order_of(
+    numbers: list[int], parts: Parts
+) -> tuple[tuple[bool, int, int], tuple[bool, int, int]]:
+    """Of each of both lists: whether it ascends, its first and its last number."""
+    ends = parts.count * NUMBERS
+    flags = reduce(or_, numbers[2:ends:NUMBERS])
+    first_x, last_x, first_y, last_y = numbers[ends:]
+    return (not flags & 1, first_x, last_x), (not flags & 2, first_y, last_y)
 
 
 def ranges_mps(
@@ -57,35 +60,42 @@ def ranges_mps(
     form: int,
     k: int | None,
     cosine: bool,
+    parts: Parts,
+    numbers: Tensor,
 ) -> Ranges:
-    """Find the ranges of the rows of `y`, and count neighbours, at most `k`, unless it is None."""
+    """Find the ranges of the rows of `y`, and count neighbours, at most `k`, unless it is None.
+
+    `parts`: of the rows of `y` or of a longer list; what they find goes to `numbers`, which has 4
+    places more, for the ends of the lists.
+    """
     (size, dim), rows = x.shape, y.shape[0]
-    lengths = [0 if given is None else given.shape[0] for given in (list_x, list_y)]
-    parts, tallied = parts_of(max(rows, *lengths)), parts_of(size)
-    numbers = x.new_empty(parts.count * NUMBERS + 4, dtype=torch.int64)
-    first = last = counts = None
+    first = last = counts = before = tallies = None
     if form != EQUAL:
-        first, last = (y.new_empty(rows, dtype=torch.int64) for _ in range(2))
-    before = tallies = None
+        first, last = y.new_empty((2, rows), dtype=torch.int64).unbind()
     rule = 3 if cosine else 0
+    tallied = parts_of(size)
+    words = numbers.view(torch.int32)
     if k is not None:
         counts = y.new_empty(rows, dtype=torch.int32)
+    if k is not None and size > _FEW:
         before = x.new_empty(size, dtype=torch.int32)
         tallies = x.new_empty(tallied.count, dtype=torch.int32)
         shape = [size, dim, tallied.span]
         launch(SOURCE.kernel(rule, 0, name="tally"), x, before, tallies, shape, **tallied.grid)
+    lengths = [0 if given is None else given.shape[0] for given in (list_x, list_y)]
     launch(
         SOURCE.kernel(rule, 0, name="ranges"),
-        y if rows else numbers.view(torch.float32),
         # nothing is read or written where there is nothing to give
+        y if rows else words.view(torch.float32),
         numbers if list_x is None else list_x,
         numbers if list_y is None else list_y,
-        numbers.view(torch.int32) if before is None else before,
-        numbers.view(torch.int32) if tallies is None else tallies,
+        words if before is None else before,
+        words if tallies is None else tallies,
         numbers if first is None else first,
         numbers if last is None else last,
-        numbers.view(torch.int32) if counts is None else counts,
+        words if counts is None else counts,
         numbers,
+        x if size else words.view(torch.float32),
         [
             dim,
             form,
@@ -99,4 +109,4 @@ def ranges_mps(
         ],
         **parts.grid,
     )
-    return Ranges(first, last, counts, numbers, parts)
+    return Ranges(first, last, counts)
