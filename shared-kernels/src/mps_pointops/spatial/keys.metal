@@ -77,7 +77,14 @@ static inline float from_ordered(uint key) {
     return as_type<float>((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
 }
 
-// One threadgroup. Loops are kept as loops: it runs once, and its text would take longer to fetch.
+// The smallest of the lanes' keys without one that is `least`.
+static inline uint next_smallest(thread uint& key, uint least, uint lane) {
+    uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(key == least))));
+    if (lane == ctz(votes)) key = NOTHING;
+    return simd_min(key);
+}
+
+// One threadgroup. Long loops are kept as loops: it runs once, and its text would take longer to fetch.
 [[max_total_threads_per_threadgroup(256)]]
 kernel void make_frame(
     device const uint* points [[buffer(0)]],  // (N, D) bits
@@ -99,30 +106,33 @@ kernel void make_frame(
     // smallest of 32 samples, in the middle of those of all simdgroups.
     threadgroup uint found[12 * SIMDGROUPS];
     threadgroup float bounds[12];
-    #pragma unroll 1
+    uint least[6];
+    uint second[6];
     for (uint side = 0; side < 6; ++side) {
         float x = side < 2 ? point.x : side < 4 ? point.y : point.z;
         uint key = ordered(finite ? ((side & 1) != 0 ? -x : x) : LARGEST);
-        uint least = simd_min(key);
-        uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(key == least))));
-        uint second = simd_min(lane == ctz(votes) ? NOTHING : key);
-        if (lane == 0) {
-            found[side * SIMDGROUPS + simdgroup] = least;
-            found[(6 + side) * SIMDGROUPS + simdgroup] = second;
+        least[side] = simd_min(key);
+        second[side] = next_smallest(key, least[side], lane);
+    }
+    if (lane == 0) {
+        for (uint side = 0; side < 6; ++side) {
+            found[side * SIMDGROUPS + simdgroup] = least[side];
+            found[(6 + side) * SIMDGROUPS + simdgroup] = second[side];
         }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    #pragma unroll 1
-    for (uint side = simdgroup; side < 12; side += SIMDGROUPS) {
-        uint key = lane < SIMDGROUPS ? found[side * SIMDGROUPS + lane] : NOTHING;
-        uint least = simd_min(key);
-        #pragma unroll 1
-        for (uint taken = 0; side >= 6 && taken < SIMDGROUPS / 2 - 1; ++taken) {
-            uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(key == least))));
-            if (lane == ctz(votes)) key = NOTHING;
-            least = simd_min(key);
+    if (simdgroup < 6) {
+        uint at = simdgroup * SIMDGROUPS + lane % SIMDGROUPS;
+        uint unused = lane < SIMDGROUPS ? 0 : NOTHING;
+        uint all = simd_min(found[at]);
+        uint key = found[6 * SIMDGROUPS + at] | unused;
+        uint bulk = simd_min(key);
+        for (uint taken = 0; taken < SIMDGROUPS / 2 - 1; ++taken)
+            bulk = next_smallest(key, bulk, lane);
+        if (lane == 0) {
+            bounds[simdgroup] = from_ordered(all);
+            bounds[6 + simdgroup] = from_ordered(bulk);
         }
-        if (lane == 0) bounds[side] = from_ordered(least);
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
 
