@@ -14,7 +14,7 @@ OPS = torch.ops.mps_pointops
 @pytest.fixture(params=[1, 2, 32], autouse=True)
 def simdgroups(request, monkeypatch):
     """Simdgroups of a query, whatever the number of queries."""
-    monkeypatch.setattr(kernels, "simdgroups_of", lambda rows: request.param)
+    monkeypatch.setattr(kernels, "simdgroups_of", lambda teams: request.param)
     return request.param
 
 
@@ -57,5 +57,5 @@ def test_own_rows_and_ranges():
 
 def test_few_queries_get_many_simdgroups(monkeypatch):
     monkeypatch.undo()
-    counts = [kernels.simdgroups_of(rows) for rows in (1, 256, 1024, 4096, 5000, 10**6)]
+    counts = [kernels.simdgroups_of(teams) for teams in (1, 256, 1024, 4096, 5000, 10**6)]
     assert counts == [32, 32, 8, 2, 1, 1]

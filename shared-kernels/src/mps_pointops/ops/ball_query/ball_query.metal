@@ -1,100 +1,150 @@
 // Ball query: the first K points, in input order, strictly closer than a threshold.
 //
-// Points are looked at in input order, some blocks of 32 at once; a point's place is the number of hits
-// before it. The scan ends when K places are filled. A query is the work of one simdgroup or, where
-// queries are few, of a threadgroup of up to 32 simdgroups with blocks one after the other.
+// Points are looked at in input order, some blocks of 32 at once, for a team of queries that share the
+// reading; a point's place is the number of hits before it. The scan ends when all places are filled.
+// A team is the work of one simdgroup or, where queries are few, of a threadgroup of up to 32
+// simdgroups, which look at blocks one after the other.
 // The test compares the squared distance of coordinates times `scale` with the squared threshold in
 // the same scale (a power of two, 1 for ordinary radii); what is written is the unscaled distance.
 //
 // RULE, DIM: arithmetic.metal. COUNT: 1 writes only how many places of a row are filled.
 
-#define QUERIES_PER_GROUP 8
+#define SIMDGROUPS 8  // of a threadgroup, where each has a team of its own
 #if DIM == 3
-#define STEPS 4  // blocks of a simdgroup whose loads overlap
+#define TEAM 4   // queries
+#define STEPS 2  // blocks of a simdgroup whose loads overlap
 #else
+#define TEAM 1
 #define STEPS 1
 #endif
+#define BLOCKS (32 * STEPS)
+#define WORDS ((TEAM + 1) / 2)  // two counts share a word
 
-// One query: what it looks at and where its hits go.
-struct Search {
-    device const float* centre;
-    device const float* points;
-    uint size;
-    uint dim;
-    long same;   // the point with the query's own number in the whole input, if it is left out
-    long shown;  // added to the number of a point
-    device float* distance;
-    device long* index;
-    uint places;
-    uint threshold;
-    float scale;
+struct Team {
+    uint row;           // of the first query
+    uint low;           // points that any query looks at
+    uint high;
+    uint begin[TEAM];   // points of each query
+    uint size[TEAM];
+    uint left_out[TEAM];
+    uint found[TEAM];   // of a query that is not there: more than there can be places
+#if DIM == 3
+    float3 centre[TEAM];
+#endif
 };
 
-static inline Search search_of(
-    uint row, device const float* query, device const float* ref, device const long* first,
-    device const long* last, device float* distance, device long* index, constant long* shape,
-    constant float* limits) {
+static inline Team team_of(
+    uint row, uint end_row, device const float* query, device const long* first, device const long* last,
+    constant long* shape) {
     const bool equal_clouds = shape[1] != 0;
-    const long cloud = equal_clouds ? row / uint(shape[2]) : 0;
-    const long begin = equal_clouds ? cloud * shape[3] : first[row];
-    const long end = equal_clouds ? begin + shape[3] : last[row];
-    Search search;
-    search.dim = uint(shape[0]);
-    search.centre = query + ulong(row) * search.dim;
-    search.points = ref + ulong(begin) * search.dim;
-    search.size = end > begin ? uint(end - begin) : 0;
-    search.same = shape[4] != 0 ? long(row) - begin : -1;
-    search.shown = equal_clouds ? 0 : begin;
-    search.places = uint(shape[5]);
-    search.distance = distance + (COUNT == 1 ? 0 : ulong(row) * search.places);
-    search.index = index + (COUNT == 1 ? row : ulong(row) * search.places);
-    search.threshold = as_type<uint>(limits[0]);
-    search.scale = limits[1];
-    return search;
+    Team team;
+    team.row = row;
+    team.low = NOTHING;
+    team.high = 0;
+    for (uint t = 0; t < TEAM; ++t) {
+        const uint own = row + t;
+        team.begin[t] = 0;
+        team.size[t] = 0;
+        team.left_out[t] = shape[4] != 0 ? own : NOTHING;
+        team.found[t] = NOTHING;
+#if DIM == 3
+        team.centre[t] = float3(0.0f);
+#endif
+        if (own >= end_row) continue;
+        const long begin = equal_clouds ? own / uint(shape[2]) * shape[3] : first[own];
+        const long end = equal_clouds ? begin + shape[3] : last[own];
+        team.found[t] = 0;
+        team.begin[t] = uint(begin);
+        if (end > begin) {
+            team.size[t] = uint(end - begin);
+            team.low = min(team.low, uint(begin));
+            team.high = max(team.high, uint(end));
+        }
+#if DIM == 3
+        device const float* centre = query + ulong(own) * 3;
+        team.centre[t] = float3(centre[0], centre[1], centre[2]);
+#endif
+    }
+    return team;
 }
 
-// Votes for STEPS blocks from a point on; returns how many they are.
-static inline uint look(thread const Search& search, uint base, uint lane, thread uint* votes) {
-    bool hit[STEPS];
+static inline bool any_place_left(thread const Team& team, uint places) {
+    bool left = false;
+    for (uint t = 0; t < TEAM; ++t) left = left || team.found[t] < places;
+    return left;
+}
+
+// Votes of each query for STEPS blocks of points.
+static inline void look(
+    thread const Team& team, device const float* query, device const float* ref, uint dim, constant float* limits,
+    uint base, uint lane, thread uint* votes) {
+    const uint threshold = as_type<uint>(limits[0]);
+    const float scale = limits[1];
+    bool hit[TEAM * STEPS];
     for (uint s = 0; s < STEPS; ++s) {
         const uint i = base + s * 32 + lane;
-        hit[s] = i < search.size && long(i) != search.same &&
-            distance_key(search.points + ulong(i) * search.dim, search.centre, search.dim, search.scale) <
-                search.threshold;
+        device const float* point = ref + ulong(min(i, team.high - 1)) * dim;
+#if DIM == 3
+        const float3 p = float3(point[0], point[1], point[2]);
+#endif
+        for (uint t = 0; t < TEAM; ++t) {
+            bool inside = i - team.begin[t] < team.size[t] && i != team.left_out[t];
+#if DIM == 3
+            float3 d = p - team.centre[t];
+            if (scale != 1.0f) d = d * scale;
+            inside = inside && as_type<uint>(squared_norm3(d.x, d.y, d.z)) < threshold;
+#else
+            if (inside) inside = distance_key(point, query + ulong(team.row + t) * dim, dim, scale) < threshold;
+#endif
+            hit[t * STEPS + s] = inside;
+        }
     }
+    for (uint v = 0; v < TEAM * STEPS; ++v) votes[v] = uint(ulong(simd_vote::vote_t(simd_ballot(hit[v]))));
+}
+
+static inline uint count_of(thread const uint* votes, uint t) {
     uint count = 0;
-    for (uint s = 0; s < STEPS; ++s) {
-        votes[s] = uint(ulong(simd_vote::vote_t(simd_ballot(hit[s]))));
-        count += popcount(votes[s]);
-    }
+    for (uint s = 0; s < STEPS; ++s) count += popcount(votes[t * STEPS + s]);
     return count;
 }
 
-// Write the hits of blocks, the first at `place`.
+// Write one query's hits in blocks, the first at `place`.
 static inline void write_hits(
-    thread const Search& search, uint base, uint lane, thread const uint* votes, uint place) {
+    thread const Team& team, device const float* query, device const float* ref, device float* distance,
+    device long* index, constant long* shape, uint t, uint base, uint lane, thread const uint* votes, uint place) {
+    const uint dim = uint(shape[0]);
+    const uint places = uint(shape[5]);
+    const ulong row = team.row + t;
     for (uint s = 0; s < STEPS; ++s) {
-        const uint own = place + popcount(votes[s] & ((1u << lane) - 1u));
-        if ((votes[s] >> lane & 1) != 0 && own < search.places) {
+        const uint vote = votes[t * STEPS + s];
+        const uint own = place + popcount(vote & ((1u << lane) - 1u));
+        if ((vote >> lane & 1) != 0 && own < places) {
             const uint i = base + s * 32 + lane;
-            search.distance[own] =
-                as_type<float>(distance_key(search.points + ulong(i) * search.dim, search.centre, search.dim, 1.0f));
-            search.index[own] = long(i) + search.shown;
+            const uint key = distance_key(ref + ulong(i) * dim, query + row * dim, dim, 1.0f);
+            distance[row * places + own] = as_type<float>(key);
+            index[row * places + own] = long(shape[1] != 0 ? i - team.begin[t] : i);
         }
-        place += popcount(votes[s]);
+        place += popcount(vote);
     }
 }
 
-// The count, or what the places without a hit hold.
-static inline void finish(thread const Search& search, uint found, uint thread_number, uint threads) {
+// The counts, or what places without a hit hold.
+static inline void finish(
+    thread const Team& team, device float* distance, device long* index, constant long* shape, uint thread_number,
+    uint threads) {
+    const uint places = uint(shape[5]);
+    for (uint t = 0; t < TEAM; ++t) {
+        if (team.found[t] == NOTHING) continue;
+        const ulong row = team.row + t;
 #if COUNT == 1
-    if (thread_number == 0) search.index[0] = long(min(found, search.places));
+        if (thread_number == 0) index[row] = long(min(team.found[t], places));
 #else
-    for (uint place = found + thread_number; place < search.places; place += threads) {
-        search.distance[place] = 0.0f;
-        search.index[place] = -1;
-    }
+        for (uint place = team.found[t] + thread_number; place < places; place += threads) {
+            distance[row * places + place] = 0.0f;
+            index[row * places + place] = -1;
+        }
 #endif
+    }
 }
 
 [[max_total_threads_per_threadgroup(256)]]
@@ -111,20 +161,25 @@ kernel void ball_query(
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]])
 {
-    const uint row = uint(shape[6]) + group * QUERIES_PER_GROUP + simdgroup;
-    if (row >= uint(shape[7])) return;
-    const Search search = search_of(row, query, ref, first, last, distance, index, shape, limits);
-    uint found = 0;
-    for (uint base = 0; base < search.size && found < search.places; base += 32 * STEPS) {
-        uint votes[STEPS];
-        const uint count = look(search, base, lane, votes);
-        if (COUNT == 0 && count > 0) write_hits(search, base, lane, votes, found);
-        found += count;
+    const uint places = uint(shape[5]);
+    const uint end_row = uint(shape[7]);
+    const uint row = uint(shape[6]) + (group * SIMDGROUPS + simdgroup) * TEAM;
+    if (row >= end_row) return;
+    Team team = team_of(row, end_row, query, first, last, shape);
+    for (uint base = team.low; base < team.high && any_place_left(team, places); base += BLOCKS) {
+        uint votes[TEAM * STEPS];
+        look(team, query, ref, uint(shape[0]), limits, base, lane, votes);
+        for (uint t = 0; t < TEAM; ++t) {
+            const uint count = count_of(votes, t);
+            if (count == 0 || team.found[t] >= places) continue;
+            if (COUNT == 0) write_hits(team, query, ref, distance, index, shape, t, base, lane, votes, team.found[t]);
+            team.found[t] += count;
+        }
     }
-    finish(search, found, lane, 32);
+    finish(team, distance, index, shape, lane, 32);
 }
 
-// Likewise, a threadgroup a query.
+// Likewise, a threadgroup a team.
 [[max_total_threads_per_threadgroup(1024)]]
 kernel void ball_query_shared(
     device const float* query [[buffer(0)]],
@@ -141,22 +196,35 @@ kernel void ball_query_shared(
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]])
 {
-    threadgroup uint counts[2][32];  // of the simdgroups; in turn, so that one barrier is enough
-    const Search search =
-        search_of(uint(shape[6]) + group, query, ref, first, last, distance, index, shape, limits);
-    const uint blocks = 32 * STEPS;
-    uint found = 0;
+    threadgroup uint words[2][WORDS][32];  // counts of the simdgroups; in turn, so that one barrier is enough
+    const uint places = uint(shape[5]);
+    Team team = team_of(uint(shape[6]) + group * TEAM, uint(shape[7]), query, first, last, shape);
     uint turn = 0;
-    for (uint base = 0; base < search.size && found < search.places; base += blocks * simdgroups) {
-        uint votes[STEPS];
-        const uint count = look(search, base + simdgroup * blocks, lane, votes);
-        if (lane == 0) counts[turn][simdgroup] = count;
+    for (uint base = team.low; base < team.high && any_place_left(team, places); base += BLOCKS * simdgroups) {
+        const uint here = base + simdgroup * BLOCKS;
+        uint votes[TEAM * STEPS];
+        look(team, query, ref, uint(shape[0]), limits, here, lane, votes);
+        for (uint w = 0; w < WORDS; ++w) {
+            const uint upper = 2 * w + 1 < TEAM ? count_of(votes, min(2 * w + 1, uint(TEAM - 1))) : 0;
+            if (lane == 0) words[turn][w][simdgroup] = count_of(votes, 2 * w) | upper << 16;
+        }
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        const uint other = lane < simdgroups ? counts[turn][lane] : 0;
-        const uint before = found + simd_sum(lane < simdgroup ? other : 0);
-        if (COUNT == 0 && count > 0) write_hits(search, base + simdgroup * blocks, lane, votes, before);
-        found += simd_sum(other);
+        for (uint w = 0; w < WORDS; ++w) {
+            const uint word = lane < simdgroups ? words[turn][w][lane] : 0;
+            const uint all = simd_sum(word);
+            if (all == 0) continue;
+            const uint before = simd_sum(lane < simdgroup ? word : 0);
+            for (uint t = 2 * w; t < min(2 * w + 2, uint(TEAM)); ++t) {
+                const uint shift = (t & 1) * 16;
+                if (team.found[t] >= places) continue;
+                if (COUNT == 0 && count_of(votes, t) != 0) {
+                    const uint place = team.found[t] + (before >> shift & 0xffffu);
+                    write_hits(team, query, ref, distance, index, shape, t, here, lane, votes, place);
+                }
+                team.found[t] += all >> shift & 0xffffu;
+            }
+        }
         turn = 1 - turn;
     }
-    finish(search, found, thread_number, simdgroups * 32);
+    finish(team, distance, index, shape, thread_number, simdgroups * 32);
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks
+from mps_pointops._metal import Source, launch, search_blocks
 from mps_pointops._metal.choices import (
     BALL_SIMDGROUPS,
     BALL_TREE_PAIRS,
@@ -17,6 +17,7 @@ from mps_pointops.ops.ball_query.threshold import Threshold, threshold
 from mps_pointops.ops.ball_query.walk import walk
 from mps_pointops.spatial.build import build
 
+SIMDGROUPS = 8  # of a threadgroup, where each has queries of its own
 SOURCE = Source(
     __package__,
     "ball_query",
@@ -73,10 +74,10 @@ def suits_tree(rows: int, size: int, dim: int, places: int, *, count: bool) -> b
     return count or places * places <= BALL_TREE_PLACES * size
 
 
-def simdgroups_of(rows: int) -> int:
-    """Simdgroups that scan for one query: a power of two, up to a threadgroup."""
+def simdgroups_of(teams: int) -> int:
+    """Simdgroups that scan for so many teams of queries: a power of two, up to a threadgroup."""
     count = 1
-    while count < 32 and rows * count * 2 <= BALL_SIMDGROUPS:
+    while count < 32 and teams * count * 2 <= BALL_SIMDGROUPS:
         count *= 2
     return count
 
@@ -105,7 +106,8 @@ def _search(
     if suits_tree(rows, size, dim, places, count=distance is None):
         walk(build(ref, first, last, clouds), ref, *arguments, distance, index)
         return
-    simdgroups = simdgroups_of(rows)
+    team = 4 if dim == 3 else 1  # queries that share the reading of points
+    simdgroups = simdgroups_of(-(-rows // team))
     kernel = SOURCE.kernel(
         rule,
         3 if dim == 3 else 0,
@@ -114,7 +116,7 @@ def _search(
     )
     shape = [dim, int(equal), rows // clouds if equal else rows, size, ignore_same_index, places]
     for begin, end in search_blocks(rows, size * dim, exact=equal):
-        count = end - begin
+        teams = -(-(end - begin) // team)
         launch(
             kernel,
             query,
@@ -125,6 +127,6 @@ def _search(
             index,
             [*shape, begin, end],
             [limit.squared, limit.scale],
-            groups=-(-count // QUERIES_PER_GROUP) if simdgroups == 1 else count,
-            group_size=32 * (QUERIES_PER_GROUP if simdgroups == 1 else simdgroups),
+            groups=-(-teams // SIMDGROUPS) if simdgroups == 1 else teams,
+            group_size=32 * (SIMDGROUPS if simdgroups == 1 else simdgroups),
         )
