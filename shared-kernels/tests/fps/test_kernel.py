@@ -4,9 +4,6 @@ import pytest
 import torch
 
 import mps_pointops
-import mps_pointops.ops.fps.fps as operator
-import mps_pointops.ops.fps.mps as kernels
-from mps_pointops._metal import blocks, launch
 from mps_pointops._rules import Rule, Ties
 from mps_pointops.ops.fps.reference import furthest_point_sample_reference as reference
 from pointops_testing import CLOUDS, SIZES, assert_same_bits, cloud
@@ -100,60 +97,3 @@ def test_a_start_that_is_not_finite(device):
 def test_nothing_to_pick_from(device):
     points = torch.full((1, 5, 3), torch.nan, device=device)
     assert _sample(points, 3, start_idx=2).tolist() == [[2, 0, 0]]
-
-
-@pytest.mark.parametrize("ragged", [False, True])
-def test_long_work_is_cut_into_dispatches(monkeypatch, ragged):
-    """The picks of one dispatch go on where the one before ended."""
-    launches = []
-    monkeypatch.setattr(kernels, "STEPS_PER_THREADGROUP", 7 * 3 * 90)
-
-    def counted(*arguments, **grid):
-        launches.append(grid)
-        launch(*arguments, **grid)
-
-    monkeypatch.setattr(kernels, "launch", counted)
-    points = torch.stack((cloud("lattice", 90), cloud("random", 90)))
-    if ragged:
-        ptr = torch.tensor([0, 90, 180], device="mps")
-        out_ptr = torch.tensor([0, 50, 75], device="mps")
-        start = torch.tensor([3, 0], device="mps")
-        flat = points.view(-1, 3).to("mps")
-        got = operator.fps(flat, ptr, out_ptr, start, 2, 75, 90, 50, 0, False, 0, 0).cpu()
-        wanted = (reference(points[0], 50, 3), reference(points[1], 25) + 90)
-        assert_same_bits(got, torch.cat(wanted))
-        assert len(launches) == 8
-    else:
-        got = _sample(points.to("mps"), 50)
-        assert_same_bits(got, torch.stack([reference(p, 50) for p in points]))
-        assert len(launches) == 8
-
-
-def test_the_work_of_all_clouds_bounds_a_dispatch(monkeypatch):
-    ranges = []
-    monkeypatch.setattr(kernels, "STEPS_PER_THREADGROUP", 2**20)
-    monkeypatch.setattr(kernels, "STEPS_PER_DISPATCH", 2**16)
-
-    def counted(count, steps, limit):
-        if limit == 2**20:
-            ranges.append(limit // steps)
-        return blocks(count, steps, limit)
-
-    monkeypatch.setattr(kernels, "blocks", counted)
-    _sample(torch.rand(64, 40, 3).to("mps"), 20)
-    assert ranges == [2**16 // (64 * 40 * 3)]  # picks a dispatch
-
-
-@pytest.mark.parametrize("ragged", [False, True])
-def test_many_clouds_are_cut_into_dispatches(monkeypatch, ragged):
-    monkeypatch.setattr(kernels, "THREADS_PER_DISPATCH", 2 * 64)
-    points = torch.stack([cloud("random", 50, seed=b) for b in range(5)])
-    wanted = torch.stack([reference(p, 9) for p in points])
-    if ragged:
-        ptr, out_ptr = torch.arange(6) * 50, torch.arange(6) * 9
-        arguments = (ptr.to("mps"), out_ptr.to("mps"), torch.zeros_like(ptr).to("mps"))
-        flat = points.view(-1, 3).to("mps")
-        got = operator.fps(flat, *arguments, 5, 45, 50, 9, 0, False, 0, 0).cpu()
-        assert_same_bits(got, (wanted + ptr[:5, None]).flatten())
-    else:
-        assert_same_bits(_sample(points.to("mps"), 9), wanted)

@@ -1,62 +1,37 @@
-// Farthest point sampling: one threadgroup a cloud, all picks in order.
+// Farthest point sampling by one threadgroup a cloud: small clouds from the first pick to the last
+// (WHOLE), the second half of a round of large ones (LISTS), and what rounds left over (REST).
 //
-// nearest[i] holds the bits of the squared distance of point i to its nearest pick so far, or -1 for
-// a point that is never picked. A pick: every thread updates its points and keeps its best, a
-// simdgroup reduces 32 threads, the threadgroup reduces the simdgroups through slots that alternate,
-// so that one barrier a pick is enough. Best is: largest distance, then smallest rank (TIES).
-// A dispatch makes the picks [first_pick, last_pick) of every cloud; the one before is read back
-// from `out`, so long work can be cut into several dispatches.
+// Candidates are points that beat a threshold which no other point of the cloud beats. As long as
+// the best candidate beats it, the best candidate is the next pick: keys only fall, and keys with
+// ranks are never equal. The same again inside: the front, up to FRONT candidates that beat a
+// threshold which no other candidate beats, is sampled by one simdgroup; then all candidates meet
+// the picks of the front.
 //
-// RULE, DIM: arithmetic.metal. TIES: 0 lowest index, 1 bit-reversed thread order.
+// RULE, DIM: arithmetic.metal; DIM is 3 for up to three coordinates.
 
-#define TOGETHER 2  // points of one thread that are read at once
+#define WHOLE 0
+#define LISTS 1
+#define REST 2
 
-// Number of points drawn on, and how their tie order is made.
-struct Cloud {
-    uint size;
-    uint block;  // power of two: threads of the block whose tie order is followed
-    uint bits;   // its logarithm
-};
+#define THREADS 512  // of a threadgroup, at most
+#define HELD 8       // candidates of one thread
+#define FRONT 64     // two a lane
+#define TOGETHER 4   // keys of one thread that are read at once
 
-static inline Cloud make_cloud(uint size) {
-    Cloud cloud;
-    cloud.size = size;
-    cloud.bits = min(9u, 31u - clz(max(size, 1u)));
-    cloud.block = 1u << cloud.bits;
-    return cloud;
-}
-
-static inline uint reverse_low_bits(uint x, uint bits) {
-    return bits == 0 ? 0 : reverse_bits(x) >> (32 - bits);
-}
-
-static inline uint rank_of(uint i, Cloud cloud) {
-#if TIES == 1
-    uint rows = cloud.size / cloud.block + 1;
-    return reverse_low_bits(i & (cloud.block - 1), cloud.bits) * rows + (i >> cloud.bits);
-#else
-    return i;
-#endif
-}
-
-static inline uint index_of(uint rank, Cloud cloud) {
-#if TIES == 1
-    uint rows = cloud.size / cloud.block + 1;
-    return reverse_low_bits(rank / rows, cloud.bits) + ((rank % rows) << cloud.bits);
-#else
-    return rank;
-#endif
-}
-
-[[max_total_threads_per_threadgroup(1024)]]
+[[max_total_threads_per_threadgroup(THREADS)]]
 kernel void fps(
-    device const float* points [[buffer(0)]],   // (N, D)
-    device const long* ptr [[buffer(1)]],       // (B + 1) where a cloud begins; unread if clouds are equal
-    device const long* out_ptr [[buffer(2)]],   // (B + 1) where its picks begin; unread likewise
-    device const long* start [[buffer(3)]],     // (B) its first pick, counted in the cloud; likewise
-    device int* nearest [[buffer(4)]],          // (N)
-    device long* out [[buffer(5)]],             // (S) picks, counted in the cloud if clouds are equal, else in the input
-    constant long* shape [[buffer(6)]],
+    device const float* points [[buffer(0)]],    // (N, D)
+    device const float4* leaves [[buffer(1)]],   // (N, 4) points in order along a curve, with their rows; or unread
+    device const long* ptr [[buffer(2)]],        // (B + 1) where a cloud begins; unread if clouds are equal
+    device const long* out_ptr [[buffer(3)]],    // (B + 1) where its picks begin; unread likewise
+    device const long* start [[buffer(4)]],      // (B) its first pick, counted in the cloud; unread if all are one
+    device int* nearest [[buffer(5)]],           // (N)
+    device float4* boxes [[buffer(6)]],          // (groups, chunks of a group, 2)
+    device uint* states [[buffer(7)]],           // (B, 4) picks that points have met, picks, bound on keys
+    device const int* thresholds [[buffer(8)]],  // (groups, 2)
+    device const int* lists [[buffer(9)]],       // (groups, 2, LISTED) keys, rows
+    device long* out [[buffer(10)]],             // (S) picks, counted in the cloud if clouds are equal, else in the input
+    constant long* shape [[buffer(11)]],
     uint group [[threadgroup_position_in_grid]],
     uint thread_number [[thread_index_in_threadgroup]],
     uint threads [[threads_per_threadgroup]],
@@ -64,100 +39,302 @@ kernel void fps(
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]])
 {
-    const uint dim = uint(shape[0]);
-    const bool equal_clouds = shape[1] != 0;
-    const bool skip_near_origin = shape[5] != 0;
-    const uint first_pick = uint(shape[6]);
-    const uint cloud_number = uint(shape[8]) + group;
+    threadgroup atomic_uint bins[3 * BINS];
+    threadgroup Kept staged[STAGED];
+    threadgroup uint chosen[HELD * THREADS];
+    threadgroup int found_key[FRONT];
+    threadgroup uint found_row[FRONT];
+    threadgroup uint found_rank[FRONT];
+    threadgroup Kept found_spot[FRONT];
+    threadgroup int front_key[FRONT];
+    threadgroup uint front_row[FRONT];
+    threadgroup Kept front_spot[FRONT];
+    threadgroup uint4 effect[FRONT];
+    threadgroup int best_key[32];
+    threadgroup uint best_rank[32];
+    threadgroup atomic_uint gathered;
 
-    threadgroup int slot_key[64];
-    threadgroup uint slot_rank[64];
+    const uint mode = uint(shape[MODE]);
+    const bool listed = mode == LISTS;
+    const uint alone = uint(shape[ALONE]);
+    const bool first = shape[FIRST] != 0;
+    uint number = uint(shape[BASE]) + group;
+    // large clouds begin in runs of their own
+    if (mode != WHOLE && shape[EQUAL] == 0) number = last_begun(ptr, uint(shape[CLOUDS]), alone, number);
+    const Cloud cloud = make_cloud(shape, ptr, out_ptr, number);
+    if (mode != WHOLE && shape[EQUAL] == 0 && cloud.begin >> alone != uint(shape[BASE]) + group) return;
+    if ((cloud.size <= 1u << alone) != (mode == WHOLE) || cloud.size == 0 || cloud.picks == 0) return;
 
-    long begin = equal_clouds ? shape[2] * cloud_number : ptr[cloud_number];
-    long end = equal_clouds ? begin + shape[2] : ptr[cloud_number + 1];
-    long out_begin = equal_clouds ? shape[3] * cloud_number : out_ptr[cloud_number];
-    long out_end = equal_clouds ? out_begin + shape[3] : out_ptr[cloud_number + 1];
-    const uint picks = uint(out_end - out_begin);
-    const uint last_pick = min(picks, uint(shape[7]));
-    if (end <= begin || first_pick >= last_pick) return;
+    const uint dim = uint(shape[DIMENSION]);
+    const ulong slot = first_slot(shape, cloud);
+    const uint groups = (cloud.size + (1u << uint(shape[GROUP])) - 1) >> uint(shape[GROUP]);
+    const uint held = HELD * threads;
+    device uint* state = states + ulong(cloud.number) * 4;
+    device long* cloud_out = out + cloud.out_begin;
+    device const int* cloud_lists = lists + slot * 2 * LISTED;
 
-    const Cloud cloud = make_cloud(uint(end - begin));
-    device const float* cloud_points = points + ulong(begin) * dim;
-    device int* cloud_nearest = nearest + begin;
-    device long* cloud_out = out + out_begin;
-    const long shown = equal_clouds ? 0 : begin;
-
-    uint pick;
-    uint next = first_pick;
-    if (first_pick == 0) {
-        pick = uint(equal_clouds ? shape[4] : start[cloud_number]);
-        for (uint i = thread_number; i < cloud.size; i += threads) {
-            device const float* p = cloud_points + ulong(i) * dim;
-            bool eligible = is_finite_point(p, dim);
-#if DIM == 3
-            // float sum against the double 1e-3: the same as below the next float, 0x3a83126f
-            if (skip_near_origin && as_type<uint>(squared_norm3(p[0], p[1], p[2])) < 0x3a83126fu) eligible = false;
-#endif
-            cloud_nearest[i] = eligible ? int(INFINITE) : -1;
-        }
-        if (thread_number == 0) cloud_out[0] = long(pick) + shown;
-        next = 1;
+    uint applied = 0;
+    uint made = 1;
+    int high = int(INFINITE);
+    if (first) {
+        if (thread_number == 0) cloud_out[0] = long(start_of(shape, start, cloud) + cloud.shown);
     } else {
-        pick = uint(cloud_out[first_pick - 1] - shown);
+        applied = state[0];
+        made = state[1];
+        high = int(state[2]);
+        if (made >= cloud.picks) return;
     }
+    clear_bins(bins, thread_number, threads);
+    if (thread_number == 0) atomic_store_explicit(&gathered, 0u, memory_order_relaxed);
+    Search search;
+    search.pass = 0;
+    search.rank_bits = rank_bits(cloud);
+    bool fresh = first;
+    float work = 0.0f;
+    const float budget = float(shape[BUDGET]);
 
-    for (; next < last_pick; ++next) {
-        device const float* centre = cloud_points + ulong(pick) * dim;
-        int best = -1;
-        uint best_rank = NOTHING;
-        // reads of several points are under way together
-        for (uint base = thread_number; base < cloud.size; base += threads * TOGETHER) {
-            uint distance[TOGETHER];
-            int key[TOGETHER];
-            for (uint u = 0; u < TOGETHER; ++u) {
-                uint i = base + u * threads;
-                bool inside = i < cloud.size;
-                uint safe = inside ? i : base;
-                distance[u] = distance_key(cloud_points + ulong(safe) * dim, centre, dim, 1.0f);
-                key[u] = inside ? cloud_nearest[safe] : -1;
+    while (made < cloud.picks) {
+        int floor_key = -1;
+        uint floor_rank = 0;
+        uint entries = cloud.size;
+        if (listed) {
+            // the largest threshold of the groups
+            for (uint g = thread_number; g < groups; g += threads) {
+                int key = thresholds[(slot + g) * 2];
+                uint rank = uint(thresholds[(slot + g) * 2 + 1]);
+                if (beats(key, rank, floor_key, floor_rank)) {
+                    floor_key = key;
+                    floor_rank = rank;
+                }
             }
-            for (uint u = 0; u < TOGETHER; ++u) {
-                uint i = base + u * threads;
-                if (key[u] >= 0 && distance[u] < uint(key[u])) {
-                    key[u] = int(distance[u]);
-                    cloud_nearest[i] = key[u];
+            int most = simd_max(floor_key);
+            floor_rank = simd_min(floor_key == most ? floor_rank : NOTHING);
+            if (lane == 0) {
+                best_key[simdgroup] = most;
+                best_rank[simdgroup] = floor_rank;
+            }
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            floor_key = simd_max(lane < simdgroups ? best_key[lane] : -1);
+            floor_rank = simd_min(lane < simdgroups && best_key[lane] == floor_key ? best_rank[lane] : NOTHING);
+            entries = groups * LISTED;
+        } else {
+            // points meet the picks so far
+            const uint chunks = (cloud.size + CHUNK - 1) / CHUNK;
+            uint count;
+            do {
+                if (fresh) count = stage_start(staged, cloud, points, start, shape, dim, thread_number);
+                else count = stage(staged, cloud, points, out, dim, applied, made, thread_number, threads);
+                threadgroup_barrier(mem_flags::mem_threadgroup);
+                for (uint chunk = simdgroup; chunk < chunks; chunk += simdgroups) {
+                    Part part;
+                    update_chunk(
+                        part, cloud, chunk, points, leaves, nearest,
+                        boxes + (slot * chunks_of_group(shape) + chunk) * 2, shape, fresh, staged, count, lane);
                 }
-#if TIES == 0
-                // a thread meets its points in ascending order
-                if (key[u] > best) {
-                    best = key[u];
-                    best_rank = i;
-                }
-#else
-                if (key[u] >= 0 && key[u] >= best) {
-                    uint rank = rank_of(i, cloud);
-                    if (key[u] > best || rank < best_rank) {
-                        best = key[u];
-                        best_rank = rank;
+                threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
+                applied = fresh ? 1 : applied + count;
+                fresh = false;
+                work += float(count + 1) * float(cloud.size);
+            } while (applied < made);
+        }
+
+        // candidates: no more than the threads hold
+        uint candidates = entries;
+        if (entries > held) {
+            begin_search(search, high, floor_key, floor_rank);
+            do {
+                for (uint base = thread_number; base < entries; base += threads * TOGETHER) {
+                    int key[TOGETHER];
+                    for (uint u = 0; u < TOGETHER; ++u) {
+                        uint i = base + u * threads;
+                        key[u] = i >= entries ? -1 : listed ? cloud_lists[list_place(i)] : nearest[cloud.begin + i];
+                    }
+                    for (uint u = 0; u < TOGETHER; ++u) {
+                        uint row = 0;
+                        if (asks_rank(search, key[u]) && key[u] >= 0)
+                            row = row_of(base + u * threads, listed, shape, cloud, cloud_lists, leaves);
+                        tally(search, bins, key[u], rank_of(row, cloud));
                     }
                 }
-#endif
+                settle(search, bins, lane);
+                threadgroup_barrier(mem_flags::mem_threadgroup);
+            } while (narrow(search, bins, held, held / 2, thread_number, threads, lane));
+            floor_key = search.key;
+            floor_rank = search.rank;
+            candidates = search.found;
+            for (uint base = 0; base < entries; base += threads * TOGETHER) {
+                int key[TOGETHER];
+                for (uint u = 0; u < TOGETHER; ++u) {
+                    uint i = base + u * threads + thread_number;
+                    key[u] = i >= entries ? -1 : listed ? cloud_lists[list_place(i)] : nearest[cloud.begin + i];
+                }
+                for (uint u = 0; u < TOGETHER; ++u) {
+                    uint i = base + u * threads + thread_number;
+                    uint row = 0;
+                    if (key[u] == floor_key && key[u] >= 0)
+                        row = row_of(i, listed, shape, cloud, cloud_lists, leaves);
+                    bool wanted = beats(key[u], rank_of(row, cloud), floor_key, floor_rank);
+                    uint place = claim(&gathered, wanted, lane);
+                    if (wanted) chosen[place] = i;
+                }
             }
+            threadgroup_barrier(mem_flags::mem_threadgroup);
         }
-        int group_best = simd_max(best);
-        uint group_rank = simd_min(best == group_best ? best_rank : NOTHING);
-        uint slot = (next & 1) * 32;
-        if (lane == 0) {
-            slot_key[slot + simdgroup] = group_best;
-            slot_rank[slot + simdgroup] = group_rank;
+        int key[HELD];
+        uint row[HELD];
+        Spot spot[HELD];
+        for (uint e = 0; e < HELD; ++e) {
+            uint place = e * threads + thread_number;
+            key[e] = -1;
+            row[e] = 0;
+            if (place < candidates) {
+                uint i = entries > held ? chosen[place] : place;
+                key[e] = listed ? cloud_lists[list_place(i)] : nearest[cloud.begin + i];
+                if (key[e] >= 0) row[e] = row_of(i, listed, shape, cloud, cloud_lists, leaves);
+            }
+            spot[e] = spot_at(points, dim, cloud.begin + row[e]);
         }
-        threadgroup_barrier(mem_flags::mem_threadgroup);
-        int key = lane < simdgroups ? slot_key[slot + lane] : -1;
-        uint rank = lane < simdgroups ? slot_rank[slot + lane] : NOTHING;
-        int farthest = simd_max(key);
-        uint winner = simd_min(key == farthest ? rank : NOTHING);
-        // nothing eligible: the first point
-        pick = farthest < 0 ? 0 : index_of(winner, cloud);
-        if (thread_number == 0) cloud_out[next] = long(pick) + shown;
+        if (thread_number == 0) atomic_store_explicit(&gathered, 0u, memory_order_relaxed);
+
+        const uint began = made;
+        const uint last = uint(min(long(cloud.picks), long(made) + shape[ROOM]));
+        for (;;) {
+            begin_search(search, high, floor_key, floor_rank);
+            do {
+                for (uint e = 0; e < HELD; ++e)
+                    tally(search, bins, key[e], asks_rank(search, key[e]) ? rank_of(row[e], cloud) : 0);
+                settle(search, bins, lane);
+                threadgroup_barrier(mem_flags::mem_threadgroup);
+            } while (narrow(search, bins, FRONT, FRONT / 2, thread_number, threads, lane));
+            if (search.found == 0) {
+                if (made == began) {  // nothing may be picked: the first point
+                    for (uint i = made + thread_number; i < cloud.picks; i += threads)
+                        cloud_out[i] = long(cloud.shown);
+                    made = cloud.picks;
+                }
+                high = floor_key;
+                break;
+            }
+            bool wanted[HELD];
+            uint own = 0;
+            for (uint e = 0; e < HELD; ++e) {
+                uint rank = key[e] == search.key ? rank_of(row[e], cloud) : 0;
+                wanted[e] = beats(key[e], rank, search.key, search.rank);
+                own += wanted[e] ? 1u : 0u;
+            }
+            if (own != 0) {
+                uint place = atomic_fetch_add_explicit(&gathered, own, memory_order_relaxed);
+                for (uint e = 0; e < HELD; ++e) {
+                    if (!wanted[e]) continue;
+                    found_key[place] = key[e];
+                    found_row[place] = row[e];
+                    found_rank[place] = rank_of(row[e], cloud);
+                    found_spot[place] = keep(spot[e]);
+                    ++place;
+                }
+            }
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            if (thread_number == 0) atomic_store_explicit(&gathered, 0u, memory_order_relaxed);
+            const uint fronts = search.found;
+            for (uint t = thread_number; t < 4 * FRONT; t += threads) {  // in order: four threads a candidate
+                uint c = t / 4;
+                uint safe = min(c, fronts - 1);
+                int its_key = found_key[safe];
+                uint its_rank = found_rank[safe];
+                uint place = 0;
+                for (uint j = t & 3; j < fronts; j += 4)
+                    place += beats(found_key[j], found_rank[j], its_key, its_rank) ? 1u : 0u;
+                place += simd_shuffle_xor(place, 1);
+                place += simd_shuffle_xor(place, 2);
+                if (c < fronts && (t & 3) == 0) {
+                    front_key[place] = its_key;
+                    front_row[place] = found_row[c];
+                    front_spot[place] = found_spot[c];
+                }
+            }
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            // what a pick of the front does to those after it
+            for (uint t = thread_number; t < 4 * FRONT; t += threads) {
+                uint c = t / 4;
+                Spot its_spot = kept(front_spot[min(c, fronts - 1)]);
+                uint nearer = 0;
+                int raised = -1;
+                for (uint bit = 0; bit < FRONT / 4; ++bit) {
+                    uint j = (t & 3) * (FRONT / 4) + bit;
+                    if (j <= c || j >= fronts) continue;
+                    int distance = distance_of(points, dim, its_spot, kept(front_spot[j]));
+                    if (distance >= front_key[j]) continue;
+                    nearer |= 1u << bit;
+                    if (distance >= search.key) raised = max(raised, distance);
+                }
+                raised = max(raised, simd_shuffle_xor(raised, 1));
+                raised = max(raised, simd_shuffle_xor(raised, 2));
+                uint beside = simd_shuffle_xor(nearer, 1);
+                if ((t & 1) == 0) nearer |= beside << 16;
+                beside = simd_shuffle_xor(nearer, 2);
+                if (c < fronts && (t & 3) == 0) effect[c] = uint4(nearer, beside, uint(raised), uint(front_key[c]));
+            }
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            // Picks go down the front. A candidate with a pick nearer than its key is passed over:
+            // below the threshold it is none any more, else its new key is the threshold from then on.
+            const uint room = min(last - made, uint(FRONT));
+            uint low = fronts < 32 ? (1u << fronts) - 1 : NOTHING;  // candidates that go on
+            uint high_half = fronts <= 32 ? 0 : fronts < 64 ? (1u << (fronts - 32)) - 1 : NOTHING;
+            uint low_picks = 0, high_picks = 0;
+            uint count = 0;
+            int threshold = -1;
+            bool over = false;  // picks change nothing any more
+            while (count < room && (low | high_half) != 0) {
+                uint c = low != 0 ? ctz(low) : 32 + ctz(high_half);
+                uint4 its = effect[c];
+                if (int(its.w) <= threshold) break;
+                low &= ~its.x;
+                high_half &= ~its.y;
+                threshold = max(threshold, int(its.z));
+                uint bit = 1u << (c & 31);
+                if (c < 32) {
+                    low &= ~bit;
+                    low_picks |= bit;
+                } else {
+                    high_half &= ~bit;
+                    high_picks |= bit;
+                }
+                ++count;
+                over = its.w == 0;
+                if (over) break;
+            }
+            for (uint c = thread_number; c < fronts; c += threads) {
+                uint bit = 1u << (c & 31);
+                if (((c < 32 ? low_picks : high_picks) & bit) == 0) continue;
+                uint before = popcount(low_picks & (c < 32 ? bit - 1 : NOTHING));
+                if (c >= 32) before += popcount(high_picks & (bit - 1));
+                cloud_out[made + before] = long(front_row[c] + cloud.shown);
+            }
+            made += count;
+            if (over) {
+                uint c = high_picks != 0 ? 63 - clz(high_picks) : 31 - clz(low_picks);
+                const long again = long(front_row[c] + cloud.shown);
+                for (uint i = made + thread_number; i < cloud.picks; i += threads) cloud_out[i] = again;
+                made = cloud.picks;
+            }
+            if (made >= last) break;
+            while ((low_picks | high_picks) != 0) {
+                uint c = low_picks != 0 ? ctz(low_picks) : 32 + ctz(high_picks);
+                if (low_picks != 0) low_picks &= low_picks - 1;
+                else high_picks &= high_picks - 1;
+                Spot pick = kept(front_spot[c]);
+                for (uint e = 0; e < HELD; ++e)
+                    key[e] = min(key[e], distance_of(points, dim, spot[e], pick));
+            }
+            high = max(search.key, threshold);
+        }
+        applied = began;
+        if (listed || (budget >= 0.0f && work > budget)) break;
+        threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
+    }
+    if (thread_number == 0) {
+        state[0] = applied;
+        state[1] = made;
+        state[2] = uint(high);
     }
 }
