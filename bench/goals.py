@@ -51,6 +51,7 @@ class Results:
         """The row with these sizes, others of its sizes being whatever they are."""
         for row in self._rows:
             same = row.op == op and row.input == cloud and row.provider == provider
+            same = same and "ties" not in row.sizes
             if same and sizes.items() <= row.sizes.items():
                 return row
         return None

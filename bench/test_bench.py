@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -20,8 +21,22 @@ HERE = Path(__file__).parent
 
 
 def _run(script, *arguments):
+    """A process of its own, for the emulated device."""
     command = [sys.executable, str(script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """Runs a script in this process; gives what it ended with and what it printed."""
+
+    def run(script, *arguments):
+        monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(script), run_name="__main__")
+        return end.value.code, capsys.readouterr().out
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -59,39 +74,40 @@ def test_emulated_times_say_so(emulated):
     assert "not measured." in output
 
 
-def test_cpu_tensors(tmp_path):
+def test_cpu_tensors(tmp_path, run_here):
     output = tmp_path / "rows.jsonl"
-    script = HERE / "fps" / "bench_fps.py"
     chosen = ("--quick", "--device", "cpu", "--providers", "ours", "--only", "points=2000")
-    done = _run(script, *chosen, "--output", str(output))
-    assert done.returncode == 0, done.stderr
+    code, _ = run_here(HERE / "fps" / "bench_fps.py", *chosen, "--output", output)
+    assert code == 0
     (row,) = read(output)
     assert (row.op, row.provider, row.mismatches) == ("fps", "ours", 0)
     assert row.sizes == {"clouds": 1, "points": 2000, "picks": 256}
     assert row.repeats > 1
 
 
-def test_a_wrong_result_has_no_time(tmp_path):
-    script = tmp_path / "bench_wrong.py"
-    script.write_text(
-        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
-        "import torch\n"
-        "from harness import Bench, Provider\n"
-        "bench = Bench('wrong')\n"
-        "bench.row('one off', lambda: torch.tensor([1, 2]), lambda: torch.tensor([1, 3]))\n"
-        "bench.row('shape', lambda: torch.zeros(3), lambda: torch.zeros(2))\n"
-        "bench.row('raises', lambda: torch.zeros(3) + torch.zeros(2), lambda: torch.zeros(2))\n"
-        "near = Provider(lambda: torch.tensor([2]), inexact=True)\n"
-        "bench.case('near', {}, {'other': near}, lambda: torch.tensor([3]))\n"
-        "bench.end()\n"
-    )
-    output = tmp_path / "rows.jsonl"
-    done = _run(script, "--device", "cpu", "--output", str(output))
-    assert done.returncode == 1
+WRONG = """
+import torch
+from harness import Bench, Provider
+
+bench = Bench("wrong")
+bench.row("one off", lambda: torch.tensor([1, 2]), lambda: torch.tensor([1, 3]))
+bench.row("shape", lambda: torch.zeros(3), lambda: torch.zeros(2))
+bench.row("raises", lambda: torch.zeros(3) + torch.zeros(2), lambda: torch.zeros(2))
+near = Provider(lambda: torch.tensor([2]), inexact=True)
+bench.case("near", {}, {"other": near}, lambda: torch.tensor([3]))
+bench.end()
+"""
+
+
+def test_a_wrong_result_has_no_time(tmp_path, run_here):
+    script, output = tmp_path / "bench_wrong.py", tmp_path / "rows.jsonl"
+    script.write_text(WRONG)
+    code, printed = run_here(script, "--device", "cpu", "--output", output)
+    assert code == 1
     rows = [json.loads(line) for line in output.read_text().splitlines()]
     assert [row["mismatches"] for row in rows] == [1, 2, 1]
     assert [row["wall_time"] is None for row in rows] == [True, True, False]
-    assert "failed: RuntimeError" in done.stdout
+    assert "failed: RuntimeError" in printed
 
 
 def test_files_of_results_keep_the_last_row_of_a_case(tmp_path):
@@ -171,6 +187,6 @@ def test_a_figure_places_times_on_a_logarithmic_axis():
 
 
 @pytest.mark.skipif(not goals.RESULTS.exists(), reason="no results of a card yet")
-def test_the_page_is_what_the_results_say():
-    done = _run(HERE / "report.py", "--check")
-    assert done.returncode == 0, done.stderr
+def test_the_page_is_what_the_results_say(run_here):
+    code, _ = run_here(HERE / "report.py", "--check")
+    assert code == 0, code

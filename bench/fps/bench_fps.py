@@ -9,6 +9,8 @@ from baselines import seed_fps, torch_fps
 from baselines.published import Published
 from harness import ADVERSARIES, OURS, Bench, batch
 
+from torch import Tensor
+
 from mps_pointops import furthest_point_sample
 
 # (cloud, clouds, points, picks, quick)
@@ -28,6 +30,13 @@ CASES = [
     *((name, 1, 100_000, 1_024, False) for name in ADVERSARIES),
     *((name, 1, 100_000, 25_000, False) for name in ("sphere", "lidar", "lattice")),
     ("sphere", 1, 1_000_000, 25_000, False),
+]
+# the same in the tie order of pointnet2_ops, which no baseline has
+BIT_REVERSED = [
+    ("lattice", 1, 500, 64, True),
+    ("sphere", 1, 100_000, 1_024, False),
+    ("lattice", 1, 100_000, 1_024, False),
+    ("sphere", 32, 2_048, 512, False),
 ]
 LONGEST_LOOP = 200_000_000  # points times picks, of the loop in plain PyTorch
 
@@ -55,6 +64,22 @@ def main() -> None:
             sizes,
             providers,
             lambda points=points, picks=picks: furthest_point_sample(points, picks),
+        )
+    for cloud, clouds, size, picks, quick in BIT_REVERSED:
+        sizes = {"clouds": clouds, "points": size, "picks": picks, "ties": "bit_reversed"}
+        if not bench.wanted(cloud, quick=quick, **sizes):
+            continue
+        points = batch(cloud, clouds, size)
+        xyz = points.to(bench.device)
+
+        def sample(xyz: Tensor, picks: int = picks) -> Tensor:
+            return furthest_point_sample(xyz, picks, ties="bit_reversed")
+
+        bench.case(
+            cloud,
+            sizes,
+            {OURS: lambda xyz=xyz, sample=sample: sample(xyz)},
+            lambda points=points, sample=sample: sample(points),
         )
     bench.end()
 
