@@ -8,7 +8,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from baselines import seed_fps, torch_fps
 from baselines.published import Published
 from harness import ADVERSARIES, OURS, Bench, batch
-
 from torch import Tensor
 
 from mps_pointops import furthest_point_sample
