@@ -15,8 +15,9 @@ from mps_pointops._cpu.pairs import Array, pair_distance, plain
 from mps_pointops._rules import Rule
 
 LARGEST_DIM = 8
-_LEAF = 16
-# points from which on they are put in the order of a curve, if there are many queries
+_LEAF = 32
+# points from which on they are put in the order of a curve: the tree is made in half the time and
+# answers in half the time
 _MANY = 2048
 # of so many points, evenly spread, those that are at a place met before tell of duplicates
 _SAMPLE = 1024
@@ -32,25 +33,25 @@ class Tree:
         counts: How many they are [size]; None likewise.
     """
 
-    def __init__(self, points: Array, rule: Rule, queries: int, *, collapse: bool) -> None:
+    def __init__(self, points: Array, rule: Rule, *, collapse: bool) -> None:
         from scipy.spatial import cKDTree  # type: ignore[import-untyped]  # slow to import
 
         self.rule = rule
-        finite = np.isfinite(points).all(axis=1)
-        self.index: Array = np.arange(len(points)) if finite.all() else finite.nonzero()[0]
-        if len(self.index) < len(points):
-            points = points[self.index]
+        self.index: Array = np.arange(len(points))
+        if not np.isfinite(points).all():
+            self.index = finite_rows(points).nonzero()[0]
+            points = points.take(self.index, axis=0)
         self.begins: Array | None = None
         if collapse and _many_equal(points):
             order, self.begins = _places(points)
             self.index, points = self.index[order], points[order[self.begins[:-1]]]
         self.curve: _Curve | None = None
-        if len(points) >= _MANY and 4 * queries >= len(points):
+        if len(points) >= _MANY:
             self.curve = _Curve(points)
             order = self.curve.order(points)
-            points = points[order]
+            points = points.take(order, axis=0)
             if self.begins is None:
-                self.index = self.index[order]
+                self.index = self.index.take(order)
             else:
                 self._move_places(order)
         self.counts: Array | None = None if self.begins is None else np.diff(self.begins)
@@ -118,7 +119,7 @@ class Trees:
         """The tree of the points low ... high - 1; arguments as those of `Tree`."""
         key = low, high, collapse
         if key not in self._made:
-            self._made[key] = Tree(self._points[low:high], rule, high - low, collapse=collapse)
+            self._made[key] = Tree(self._points[low:high], rule, collapse=collapse)
         tree = copy(self._made[key])
         tree.rule = rule
         return tree
@@ -161,15 +162,25 @@ def _places(points: Array) -> tuple[Array, Array]:
     return order, np.concatenate((new.nonzero()[0], [len(points)]))
 
 
+def finite_rows(points: Array) -> Array:
+    """Which points [n, D] have finite coordinates [n]; column by column, as NumPy is quicker so."""
+    finite = np.ones(len(points), np.bool_)
+    if not np.isfinite(points).all():
+        for column in points.T:
+            finite &= np.isfinite(column)
+    return finite
+
+
 class _Curve:
     """A Morton curve through the box of some points."""
 
     def __init__(self, points: Array) -> None:
         dim = points.shape[1]
-        bits = 10 if dim <= 3 else 60 // dim
+        bits = min(10, 32 // dim)
         self.cells = 2**bits
-        self.low = points.min(axis=0).astype(np.float64)
-        extent = float((points.max(axis=0).astype(np.float64) - self.low).max())
+        self.low = [float(column.min()) for column in points.T]
+        high = [float(column.max()) for column in points.T]
+        extent = max(h - low for low, h in zip(self.low, high, strict=True))
         scale = (self.cells - 1) / extent if extent > 0 else 0.0
         self.scale = scale if np.isfinite(scale) else 0.0
         number = np.arange(self.cells, dtype=np.uint64)
@@ -180,9 +191,16 @@ class _Curve:
     def order(self, points: Array) -> Array:
         """Rows along the curve."""
         key = np.zeros(len(points), np.uint64)
-        for d in range(points.shape[1]):
-            cell = (points[:, d].astype(np.float64) - self.low[d]) * self.scale
-            cell = np.clip(cell, 0, self.cells - 1).astype(np.intp)
-            key |= self.spread[cell] << np.uint64(d)
-        order: Array = key.argsort()
+        for d, column in enumerate(points.T):
+            cell = column.astype(np.float64)
+            cell -= self.low[d]
+            cell *= self.scale
+            cell.clip(0, self.cells - 1, out=cell)
+            key |= self.spread.take(cell.astype(np.intp)) << np.uint64(d)
+        # sorted together with the row: sooner than an order is made
+        key <<= np.uint64(32)
+        key |= np.arange(len(points), dtype=np.uint64)
+        key.sort()
+        key &= np.uint64(2**32 - 1)
+        order: Array = key.astype(np.intp)
         return order

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mps_pointops._cpu.pairs import Array
 from mps_pointops._cpu.rows import Runs, count_in_cloud, runs, together
-from mps_pointops._cpu.tree import LARGEST_DIM, Tree, Trees
+from mps_pointops._cpu.tree import LARGEST_DIM, Tree, Trees, finite_rows
 from mps_pointops._rules import Rule, distance_rule
 from mps_pointops.ops.ball_query.hits import Hits
 from mps_pointops.ops.ball_query.scan import scan
@@ -126,7 +126,7 @@ def _by_tree(
     trees: Trees | None,
 ) -> None:
     q, p = query.numpy(), ref.numpy()
-    finite = np.isfinite(q).all(axis=1)
+    finite = finite_rows(q)
     most = np.zeros(len(query))
     tasks: list[Callable[[], None]] = []
 
@@ -145,7 +145,7 @@ def _by_tree(
         if trees:
             tree = trees.tree(low, high, rule, collapse=False)
         else:
-            tree = Tree(p[low:high], rule, end - begin, collapse=False)
+            tree = Tree(p[low:high], rule, collapse=False)
         rows = begin + finite[begin:end].nonzero()[0]
         if tree.size == 0 or len(rows) == 0:
             continue

@@ -16,7 +16,7 @@ from torch import Tensor
 from mps_pointops._cpu.nearest import nearest, rows_together
 from mps_pointops._cpu.pairs import Array
 from mps_pointops._cpu.rows import Runs, count_in_cloud, runs, together
-from mps_pointops._cpu.tree import LARGEST_DIM, Tree, Trees
+from mps_pointops._cpu.tree import LARGEST_DIM, Tree, Trees, finite_rows
 from mps_pointops._rules import Rule
 from mps_pointops.ops.knn.pairwise import by_pairs
 
@@ -80,7 +80,7 @@ def _by_tree(
 ) -> Runs:
     """Search runs in trees; returns the rows that are left open, as runs."""
     q, p, d, i = query.numpy(), ref.numpy(), distance.numpy(), index.numpy()
-    has_any = np.isfinite(q).all(axis=1)
+    has_any = finite_rows(q)
     left = np.zeros((len(q), 3), np.int64)  # whether, and the points to look at
     tasks: list[Callable[[], None]] = []
 
@@ -94,7 +94,7 @@ def _by_tree(
         if trees:
             tree = trees.tree(low, high, rule, collapse=True)
         else:
-            tree = Tree(p[low:high], rule, end - begin, collapse=True)
+            tree = Tree(p[low:high], rule, collapse=True)
         if len(tree.index) == 0:
             continue
         rows = begin + has_any[begin:end].nonzero()[0]
