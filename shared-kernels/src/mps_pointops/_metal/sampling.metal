@@ -113,7 +113,8 @@ typedef float4 Kept;
 static inline Spot spot_at(device const float* points, uint dim, uint row) {
     device const float* p = points + ulong(row) * dim;
     // missing coordinates of 0 change no distance
-    Spot spot = {p[0], dim > 1 ? p[1] : 0.0f, dim > 2 ? p[2] : 0.0f};
+    float y = p[dim > 1 ? 1 : 0], z = p[dim > 2 ? 2 : 0];
+    Spot spot = {p[0], dim > 1 ? y : 0.0f, dim > 2 ? z : 0.0f};
     return spot;
 }
 static inline Kept keep(Spot spot) { return float4(spot.x, spot.y, spot.z, 0.0f); }
@@ -140,24 +141,28 @@ struct Part {
     int key[EACH];
     uint row[EACH];         // in the cloud
     Spot spot[EACH];
+#if DIM == 3
+    float4 low, high;       // box of the chunk's points that may be picked
+#endif
 };
 
-// Updates chunk number `chunk` of the cloud by the picks in `staged`, whose distances to its points
-// are finite or infinite, never NaN. In the first dispatch it is set up before.
-static inline void update_chunk(
+// Where a lane's point e of a chunk is among the points of the cloud.
+static inline uint place_of(uint chunk, uint e, uint lane) { return chunk * CHUNK + e * 32 + lane; }
+
+// Chunk number `chunk` of the cloud; in the first dispatch it is set up.
+static inline void load_chunk(
     thread Part& part, Cloud cloud, uint chunk, device const float* points,
-    device const float4* leaves, device int* nearest, device float4* box, constant long* shape,
-    bool first, threadgroup const Kept* staged, uint count, uint lane)
+    device const float4* leaves, device const int* nearest, device float4* box,
+    constant long* shape, bool first, uint lane)
 {
     const uint dim = uint(shape[DIMENSION]);
-    const bool sorted = shape[SORTED] != 0;
     for (uint e = 0; e < EACH; ++e) {
-        uint i = chunk * CHUNK + e * 32 + lane;
+        uint i = place_of(chunk, e, lane);
         bool inside = i < cloud.size;
         uint place = cloud.begin + (inside ? i : 0);
         uint row = place;
 #if DIM == 3
-        if (sorted) {
+        if (shape[SORTED] != 0) {
             float4 leaf = leaves[place];
             Spot spot = {leaf.x, leaf.y, leaf.z};
             part.spot[e] = spot;
@@ -169,56 +174,65 @@ static inline void update_chunk(
         part.spot[e] = row;
 #endif
         part.row[e] = row - cloud.begin;
-        int key = -1;
         if (first) {
             bool eligible = inside && row != NOTHING;
             if (eligible) eligible = is_finite_point(points + ulong(row) * dim, dim);
 #if DIM == 3
             // float sum against the double 1e-3: the same as below the next float, 0x3a83126f
+            Spot spot = part.spot[e];
             if (shape[SKIP] != 0 && eligible)
-                eligible = as_type<uint>(squared_norm3(part.spot[e].x, part.spot[e].y, part.spot[e].z)) >= 0x3a83126fu;
+                eligible = as_type<uint>(squared_norm3(spot.x, spot.y, spot.z)) >= 0x3a83126fu;
 #endif
-            key = eligible ? int(INFINITE) : -1;
-        } else if (inside) {
-            key = nearest[place];
+            part.key[e] = eligible ? int(INFINITE) : -1;
+        } else {
+            int key = nearest[place];
+            part.key[e] = inside ? key : -1;
         }
-        part.key[e] = key;
     }
 #if DIM == 3
-    float4 low, high;
     if (first) {
-        low = INFINITY;
-        high = -INFINITY;
+        float4 low = INFINITY;
+        float4 high = -INFINITY;
         for (uint e = 0; e < EACH; ++e) {
-            Spot spot = part.spot[e];
-            float4 at = float4(spot.x, spot.y, spot.z, 0.0f);
+            float4 at = keep(part.spot[e]);
             if (part.key[e] >= 0) {
                 low = min(low, at);
                 high = max(high, at);
             }
         }
-        low = float4(simd_min(low.x), simd_min(low.y), simd_min(low.z), 0.0f);
-        high = float4(simd_max(high.x), simd_max(high.y), simd_max(high.z), 0.0f);
+        part.low = float4(simd_min(low.x), simd_min(low.y), simd_min(low.z), 0.0f);
+        part.high = float4(simd_max(high.x), simd_max(high.y), simd_max(high.z), 0.0f);
         if (lane == 0) {
-            box[0] = low;
-            box[1] = high;
+            box[0] = part.low;
+            box[1] = part.high;
         }
     } else {
-        low = box[0];
-        high = box[1];
+        part.low = box[0];
+        part.high = box[1];
     }
 #endif
-    int farthest = max(max(part.key[0], part.key[1]), max(part.key[2], part.key[3]));
-    farthest = simd_max(farthest);
+}
+
+// The farthest point of a chunk, for all lanes.
+static inline int farthest_of(thread const Part& part) {
+    return simd_max(max(max(part.key[0], part.key[1]), max(part.key[2], part.key[3])));
+}
+
+// The points of a chunk meet the picks in `staged`. No distance to one of those is NaN.
+static inline void meet_picks(
+    thread Part& part, device const float* points, uint dim, threadgroup const Kept* staged,
+    uint count, uint lane)
+{
+    int farthest = farthest_of(part);
     for (uint base = 0; base < count; base += 32) {
         bool near = base + lane < count;
 #if DIM == 3
         if (near) {
             Spot pick = kept(staged[base + lane]);
             // the operations of a distance in their order: rounding never lifts it above one
-            float x = max(max(low.x - pick.x, pick.x - high.x), 0.0f);
-            float y = max(max(low.y - pick.y, pick.y - high.y), 0.0f);
-            float z = max(max(low.z - pick.z, pick.z - high.z), 0.0f);
+            float x = max(max(part.low.x - pick.x, pick.x - part.high.x), 0.0f);
+            float y = max(max(part.low.y - pick.y, pick.y - part.high.y), 0.0f);
+            float z = max(max(part.low.z - pick.z, pick.z - part.high.z), 0.0f);
             near = as_type<int>(squared_norm3(x, y, z)) < farthest;
         }
 #endif
@@ -237,11 +251,13 @@ static inline void update_chunk(
                     part.key[e] = min(part.key[e], distance_of(points, dim, part.spot[e], pick));
             }
         }
-        farthest = max(max(part.key[0], part.key[1]), max(part.key[2], part.key[3]));
-        farthest = simd_max(farthest);
+        farthest = farthest_of(part);
     }
+}
+
+static inline void store_chunk(thread const Part& part, Cloud cloud, uint chunk, device int* nearest, uint lane) {
     for (uint e = 0; e < EACH; ++e) {
-        uint i = chunk * CHUNK + e * 32 + lane;
+        uint i = place_of(chunk, e, lane);
         if (i < cloud.size) nearest[cloud.begin + i] = part.key[e];
     }
 }
@@ -270,15 +286,15 @@ static inline uint stage_start(
     return is_finite_point(points + ulong(row) * dim, dim) ? 1 : 0;
 }
 
-// Where entry i of a cloud's lists has its key; its row lies LISTED places behind.
-static inline ulong list_place(uint i) { return ulong(i / LISTED) * 2 * LISTED + i % LISTED; }
+// Entry i of a cloud's lists, or of its points: where its key is, and its row in the cloud. In lists
+// a row lies LISTED places behind its key.
+static inline uint place_of_entry(uint i, bool listed) { return listed ? i + (i & ~(LISTED - 1u)) : i; }
 
-// The row in the cloud of entry i: of its lists, or of its points.
-static inline uint row_of(
-    uint i, bool listed, constant long* shape, Cloud cloud, device const int* lists,
+static inline uint row_of_entry(
+    uint place, bool listed, device const int* keys, constant long* shape, Cloud cloud,
     device const float4* leaves)
 {
-    if (listed) return uint(lists[list_place(i) + LISTED]);
-    if (shape[SORTED] == 0) return i;
-    return as_type<uint>(leaves[cloud.begin + i].w) - cloud.begin;
+    if (listed) return uint(keys[place + LISTED]);
+    if (shape[SORTED] == 0) return place;
+    return as_type<uint>(leaves[cloud.begin + place].w) - cloud.begin;
 }

@@ -56,16 +56,22 @@ static inline void clear_bins(threadgroup atomic_uint* bins, uint thread_number,
         atomic_store_explicit(&bins[i], 0u, memory_order_relaxed);
 }
 
-// Whether the rank of a key matters.
-static inline bool asks_rank(thread const Search& s, int key) {
-    return key == s.floor_key || (s.by_rank && key == s.high);
-}
+// Whether ranks matter in this pass; the same for all threads. Else `tally` gets any.
+static inline bool asks_ranks(thread const Search& s) { return s.by_rank || s.floor_rank != 0; }
 
 static inline void tally(thread Search& s, threadgroup atomic_uint* bins, int key, uint rank) {
-    if (key > s.high || !beats(key, rank, s.floor_key, s.floor_rank)) return;
-    if (s.by_rank && (key != s.high || rank < s.base)) return;
-    uint bin = min((s.by_rank ? rank - s.base : uint(s.high - key)) >> s.shift, uint(BINS - 1));
-    if (bin == BINS - 1) {  // most keys, often: not one by one
+    bool counts = key <= s.high && key > s.floor_key;
+    uint offset = uint(s.high - key);
+    if (asks_ranks(s)) {
+        counts = key <= s.high && beats(key, rank, s.floor_key, s.floor_rank);
+        if (s.by_rank) {
+            counts = counts && key == s.high && rank >= s.base;
+            offset = rank - s.base;
+        }
+    }
+    uint bin = offset >> s.shift;
+    if (!counts) return;
+    if (bin >= BINS - 1) {  // most keys, often: not one by one
         ++s.rest;
         return;
     }
@@ -94,8 +100,9 @@ static inline bool narrow(
     ++s.pass;
     uint count[8];
     uint own = 0;
+    for (uint i = 0; i < 8; ++i) count[i] = atomic_load_explicit(&counts[i * 32 + lane], memory_order_relaxed);
     for (uint i = 0; i < 8; ++i) {
-        own += atomic_load_explicit(&counts[i * 32 + lane], memory_order_relaxed);
+        own += count[i];
         count[i] = own;
     }
     uint before = s.found + simd_prefix_exclusive_sum(own);
@@ -130,18 +137,8 @@ static inline bool narrow(
         s.shift -= min(s.shift, 8u);
     } else {
         s.by_rank = true;
-        s.rank = 0;
         s.shift = s.rank_bits - min(s.rank_bits, 8u);
     }
     s.inside = true;
     return true;
-}
-
-// Places for the lanes that want one, in a row. All lanes of the simdgroup call it.
-static inline uint claim(threadgroup atomic_uint* taken, bool wanted, uint lane) {
-    uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(wanted))));
-    uint place = 0;
-    if (lane == 0 && votes != 0)
-        place = atomic_fetch_add_explicit(taken, popcount(votes), memory_order_relaxed);
-    return simd_broadcast_first(place) + popcount(votes & ((1u << lane) - 1));
 }

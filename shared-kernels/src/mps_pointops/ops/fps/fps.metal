@@ -18,6 +18,8 @@
 #define FRONT 64     // two a lane
 #define TOGETHER 4   // keys of one thread that are read at once
 
+static inline uint votes_of(bool vote) { return uint(ulong(simd_vote::vote_t(simd_ballot(vote)))); }
+
 [[max_total_threads_per_threadgroup(THREADS)]]
 kernel void fps(
     device const float* points [[buffer(0)]],    // (N, D)
@@ -42,14 +44,13 @@ kernel void fps(
     threadgroup atomic_uint bins[3 * BINS];
     threadgroup Kept staged[STAGED];
     threadgroup uint chosen[HELD * THREADS];
-    threadgroup int found_key[FRONT];
+    threadgroup uint2 found_order[FRONT];  // key, rank
     threadgroup uint found_row[FRONT];
-    threadgroup uint found_rank[FRONT];
     threadgroup Kept found_spot[FRONT];
     threadgroup int front_key[FRONT];
     threadgroup uint front_row[FRONT];
     threadgroup Kept front_spot[FRONT];
-    threadgroup uint4 effect[FRONT];
+    threadgroup uint4 near[FRONT];  // candidates before that are near: low half, high half; new key; key
     threadgroup int best_key[32];
     threadgroup uint best_rank[32];
     threadgroup atomic_uint gathered;
@@ -120,16 +121,17 @@ kernel void fps(
         } else {
             // points meet the picks so far
             const uint chunks = (cloud.size + CHUNK - 1) / CHUNK;
-            uint count;
             do {
+                uint count;
                 if (fresh) count = stage_start(staged, cloud, points, start, shape, dim, thread_number);
                 else count = stage(staged, cloud, points, out, dim, applied, made, thread_number, threads);
                 threadgroup_barrier(mem_flags::mem_threadgroup);
                 for (uint chunk = simdgroup; chunk < chunks; chunk += simdgroups) {
                     Part part;
-                    update_chunk(
-                        part, cloud, chunk, points, leaves, nearest,
-                        boxes + (slot * chunks_of_group(shape) + chunk) * 2, shape, fresh, staged, count, lane);
+                    device float4* box = boxes + (slot * chunks_of_group(shape) + chunk) * 2;
+                    load_chunk(part, cloud, chunk, points, leaves, nearest, box, shape, fresh, lane);
+                    meet_picks(part, points, dim, staged, count, lane);
+                    store_chunk(part, cloud, chunk, nearest, lane);
                 }
                 threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
                 applied = fresh ? 1 : applied + count;
@@ -139,21 +141,26 @@ kernel void fps(
         }
 
         // candidates: no more than the threads hold
+        device const int* keys = listed ? cloud_lists : nearest + cloud.begin;
         uint candidates = entries;
         if (entries > held) {
             begin_search(search, high, floor_key, floor_rank);
             do {
+                const bool ranked = asks_ranks(search);
                 for (uint base = thread_number; base < entries; base += threads * TOGETHER) {
                     int key[TOGETHER];
                     for (uint u = 0; u < TOGETHER; ++u) {
                         uint i = base + u * threads;
-                        key[u] = i >= entries ? -1 : listed ? cloud_lists[list_place(i)] : nearest[cloud.begin + i];
+                        key[u] = keys[place_of_entry(i < entries ? i : 0, listed)];
+                        if (i >= entries) key[u] = -1;
                     }
                     for (uint u = 0; u < TOGETHER; ++u) {
-                        uint row = 0;
-                        if (asks_rank(search, key[u]) && key[u] >= 0)
-                            row = row_of(base + u * threads, listed, shape, cloud, cloud_lists, leaves);
-                        tally(search, bins, key[u], rank_of(row, cloud));
+                        uint rank = 0;
+                        if (ranked && key[u] >= 0) {
+                            uint place = place_of_entry(base + u * threads, listed);
+                            rank = rank_of(row_of_entry(place, listed, keys, shape, cloud, leaves), cloud);
+                        }
+                        tally(search, bins, key[u], rank);
                     }
                 }
                 settle(search, bins, lane);
@@ -162,20 +169,34 @@ kernel void fps(
             floor_key = search.key;
             floor_rank = search.rank;
             candidates = search.found;
-            for (uint base = 0; base < entries; base += threads * TOGETHER) {
-                int key[TOGETHER];
-                for (uint u = 0; u < TOGETHER; ++u) {
-                    uint i = base + u * threads + thread_number;
-                    key[u] = i >= entries ? -1 : listed ? cloud_lists[list_place(i)] : nearest[cloud.begin + i];
+            // twice over the entries: how many, then which
+            uint place = 0;
+            for (uint turn = 0; turn < 2; ++turn) {
+                for (uint base = thread_number; base < entries; base += threads * TOGETHER) {
+                    int key[TOGETHER];
+                    for (uint u = 0; u < TOGETHER; ++u) {
+                        uint i = base + u * threads;
+                        key[u] = keys[place_of_entry(i < entries ? i : 0, listed)];
+                        if (i >= entries) key[u] = -1;
+                    }
+                    for (uint u = 0; u < TOGETHER; ++u) {
+                        uint i = base + u * threads;
+                        bool wanted = key[u] > floor_key;
+                        if (floor_rank != 0 && key[u] == floor_key && key[u] >= 0) {
+                            uint at = place_of_entry(i, listed);
+                            wanted = rank_of(row_of_entry(at, listed, keys, shape, cloud, leaves), cloud) < floor_rank;
+                        }
+                        if (!wanted) continue;
+                        if (turn == 1) chosen[place] = i;
+                        ++place;
+                    }
                 }
-                for (uint u = 0; u < TOGETHER; ++u) {
-                    uint i = base + u * threads + thread_number;
-                    uint row = 0;
-                    if (key[u] == floor_key && key[u] >= 0)
-                        row = row_of(i, listed, shape, cloud, cloud_lists, leaves);
-                    bool wanted = beats(key[u], rank_of(row, cloud), floor_key, floor_rank);
-                    uint place = claim(&gathered, wanted, lane);
-                    if (wanted) chosen[place] = i;
+                if (turn == 0) {
+                    uint before = simd_prefix_exclusive_sum(place);
+                    uint taken = 0;
+                    if (lane == 31)
+                        taken = atomic_fetch_add_explicit(&gathered, before + place, memory_order_relaxed);
+                    place = before + simd_shuffle(taken, 31);
                 }
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -184,16 +205,18 @@ kernel void fps(
         uint row[HELD];
         Spot spot[HELD];
         for (uint e = 0; e < HELD; ++e) {
-            uint place = e * threads + thread_number;
-            key[e] = -1;
-            row[e] = 0;
-            if (place < candidates) {
-                uint i = entries > held ? chosen[place] : place;
-                key[e] = listed ? cloud_lists[list_place(i)] : nearest[cloud.begin + i];
-                if (key[e] >= 0) row[e] = row_of(i, listed, shape, cloud, cloud_lists, leaves);
-            }
-            spot[e] = spot_at(points, dim, cloud.begin + row[e]);
+            uint i = e * threads + thread_number;
+            bool there = i < candidates;
+            if (entries > held && there) i = chosen[i];
+            uint place = place_of_entry(there ? i : 0, listed);
+            key[e] = keys[place];
+            row[e] = row_of_entry(place, listed, keys, shape, cloud, leaves);
+            // a list may end early, and a sorted point be none
+            bool usable = there && key[e] >= 0;
+            key[e] = usable ? key[e] : -1;
+            row[e] = usable ? row[e] : 0;
         }
+        for (uint e = 0; e < HELD; ++e) spot[e] = spot_at(points, dim, cloud.begin + row[e]);
         if (thread_number == 0) atomic_store_explicit(&gathered, 0u, memory_order_relaxed);
 
         const uint began = made;
@@ -201,12 +224,14 @@ kernel void fps(
         for (;;) {
             begin_search(search, high, floor_key, floor_rank);
             do {
+                const bool ranked = asks_ranks(search);
                 for (uint e = 0; e < HELD; ++e)
-                    tally(search, bins, key[e], asks_rank(search, key[e]) ? rank_of(row[e], cloud) : 0);
+                    tally(search, bins, key[e], ranked ? rank_of(row[e], cloud) : 0);
                 settle(search, bins, lane);
                 threadgroup_barrier(mem_flags::mem_threadgroup);
             } while (narrow(search, bins, FRONT, FRONT / 2, thread_number, threads, lane));
-            if (search.found == 0) {
+            const uint fronts = search.found;
+            if (fronts == 0) {
                 if (made == began) {  // nothing may be picked: the first point
                     for (uint i = made + thread_number; i < cloud.picks; i += threads)
                         cloud_out[i] = long(cloud.shown);
@@ -215,116 +240,129 @@ kernel void fps(
                 high = floor_key;
                 break;
             }
-            bool wanted[HELD];
-            uint own = 0;
+            uint wanted = 0;
             for (uint e = 0; e < HELD; ++e) {
-                uint rank = key[e] == search.key ? rank_of(row[e], cloud) : 0;
-                wanted[e] = beats(key[e], rank, search.key, search.rank);
-                own += wanted[e] ? 1u : 0u;
+                bool beaten = key[e] > search.key;
+                if (search.rank != 0) beaten = beats(key[e], rank_of(row[e], cloud), search.key, search.rank);
+                wanted |= beaten ? 1u << e : 0u;
             }
-            if (own != 0) {
-                uint place = atomic_fetch_add_explicit(&gathered, own, memory_order_relaxed);
+            if (wanted != 0) {
+                uint place = atomic_fetch_add_explicit(&gathered, popcount(wanted), memory_order_relaxed);
                 for (uint e = 0; e < HELD; ++e) {
-                    if (!wanted[e]) continue;
-                    found_key[place] = key[e];
+                    if ((wanted >> e & 1u) == 0) continue;
+                    found_order[place] = uint2(uint(key[e]), rank_of(row[e], cloud));
                     found_row[place] = row[e];
-                    found_rank[place] = rank_of(row[e], cloud);
                     found_spot[place] = keep(spot[e]);
                     ++place;
                 }
             }
+            // places that stay empty come last in every order and are near to nothing
+            for (uint c = fronts + thread_number; c < FRONT; c += threads) {
+                found_order[c] = uint2(NOTHING, NOTHING);
+                front_key[c] = -1;
+                front_spot[c] = keep(spot[0]);
+            }
             threadgroup_barrier(mem_flags::mem_threadgroup);
             if (thread_number == 0) atomic_store_explicit(&gathered, 0u, memory_order_relaxed);
-            const uint fronts = search.found;
             for (uint t = thread_number; t < 4 * FRONT; t += threads) {  // in order: four threads a candidate
-                uint c = t / 4;
-                uint safe = min(c, fronts - 1);
-                int its_key = found_key[safe];
-                uint its_rank = found_rank[safe];
+                const uint c = t / 4;
+                const uint2 its = found_order[c];
                 uint place = 0;
-                for (uint j = t & 3; j < fronts; j += 4)
-                    place += beats(found_key[j], found_rank[j], its_key, its_rank) ? 1u : 0u;
+                for (uint j = 0; j < FRONT / 4; ++j) {
+                    uint2 other = found_order[4 * j + (t & 3)];
+                    place += beats(int(other.x), other.y, int(its.x), its.y) ? 1u : 0u;
+                }
                 place += simd_shuffle_xor(place, 1);
                 place += simd_shuffle_xor(place, 2);
                 if (c < fronts && (t & 3) == 0) {
-                    front_key[place] = its_key;
+                    front_key[place] = int(its.x);
                     front_row[place] = found_row[c];
                     front_spot[place] = found_spot[c];
                 }
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // what a pick of the front does to those after it
-            for (uint t = thread_number; t < 4 * FRONT; t += threads) {
-                uint c = t / 4;
-                Spot its_spot = kept(front_spot[min(c, fronts - 1)]);
-                uint nearer = 0;
+            for (uint t = thread_number; t < 4 * FRONT; t += threads) {  // candidates before that are near
+                const uint c = t / 4;
+                const int its_key = front_key[c];
+                const Spot its_spot = kept(front_spot[c]);
+                uint low = 0, high_half = 0;
                 int raised = -1;
-                for (uint bit = 0; bit < FRONT / 4; ++bit) {
-                    uint j = (t & 3) * (FRONT / 4) + bit;
-                    if (j <= c || j >= fronts) continue;
-                    int distance = distance_of(points, dim, its_spot, kept(front_spot[j]));
-                    if (distance >= front_key[j]) continue;
-                    nearer |= 1u << bit;
-                    if (distance >= search.key) raised = max(raised, distance);
+                for (uint j = 0; j < FRONT / 4; ++j) {
+                    uint other = 4 * j + (t & 3);
+                    int distance = distance_of(points, dim, its_spot, kept(front_spot[other]));
+                    if (other >= c || distance >= its_key) distance = -2;
+                    uint bit = distance >= 0 ? 1u << (other & 31) : 0u;
+                    if (j < FRONT / 8) low |= bit;
+                    else high_half |= bit;
+                    raised = max(raised, distance >= search.key ? distance : -1);
                 }
+                low |= simd_shuffle_xor(low, 1);
+                low |= simd_shuffle_xor(low, 2);
+                high_half |= simd_shuffle_xor(high_half, 1);
+                high_half |= simd_shuffle_xor(high_half, 2);
                 raised = max(raised, simd_shuffle_xor(raised, 1));
                 raised = max(raised, simd_shuffle_xor(raised, 2));
-                uint beside = simd_shuffle_xor(nearer, 1);
-                if ((t & 1) == 0) nearer |= beside << 16;
-                beside = simd_shuffle_xor(nearer, 2);
-                if (c < fronts && (t & 3) == 0) effect[c] = uint4(nearer, beside, uint(raised), uint(front_key[c]));
+                if ((t & 3) == 0) near[c] = uint4(low, high_half, uint(raised), uint(its_key));
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Picks go down the front. A candidate with a pick nearer than its key is passed over:
-            // below the threshold it is none any more, else its new key is the threshold from then on.
-            const uint room = min(last - made, uint(FRONT));
-            uint low = fronts < 32 ? (1u << fronts) - 1 : NOTHING;  // candidates that go on
-            uint high_half = fronts <= 32 ? 0 : fronts < 64 ? (1u << (fronts - 32)) - 1 : NOTHING;
-            uint low_picks = 0, high_picks = 0;
-            uint count = 0;
-            int threshold = -1;
-            bool over = false;  // picks change nothing any more
-            while (count < room && (low | high_half) != 0) {
-                uint c = low != 0 ? ctz(low) : 32 + ctz(high_half);
-                uint4 its = effect[c];
-                if (int(its.w) <= threshold) break;
-                low &= ~its.x;
-                high_half &= ~its.y;
-                threshold = max(threshold, int(its.z));
-                uint bit = 1u << (c & 31);
-                if (c < 32) {
-                    low &= ~bit;
-                    low_picks |= bit;
-                } else {
-                    high_half &= ~bit;
-                    high_picks |= bit;
-                }
-                ++count;
-                over = its.w == 0;
-                if (over) break;
+
+            // A candidate is picked if no pick before it is near, and dropped if one is: then its key
+            // falls below the threshold, or to its `raised` at most. All simdgroups find out alike.
+            const uint4 a = near[lane], b = near[lane + 32];
+            uint open_a = fronts < 32 ? (1u << fronts) - 1 : NOTHING;
+            uint open_b = fronts <= 32 ? 0 : fronts < 64 ? (1u << (fronts - 32)) - 1 : NOTHING;
+            uint picks_a = 0, picks_b = 0;
+            bool dropped_a = false, dropped_b = false;
+            while ((open_a | open_b) != 0) {
+                bool is_open = (open_a >> lane & 1u) != 0;
+                dropped_a = dropped_a || (is_open && ((a.x & picks_a) | (a.y & picks_b)) != 0);
+                bool picked_a = is_open && !dropped_a && ((a.x & open_a) | (a.y & open_b)) == 0;
+                is_open = (open_b >> lane & 1u) != 0;
+                dropped_b = dropped_b || (is_open && ((b.x & picks_a) | (b.y & picks_b)) != 0);
+                bool picked_b = is_open && !dropped_b && ((b.x & open_a) | (b.y & open_b)) == 0;
+                picks_a |= votes_of(picked_a);
+                picks_b |= votes_of(picked_b);
+                open_a &= ~(picks_a | votes_of(dropped_a));
+                open_b &= ~(picks_b | votes_of(dropped_b));
             }
-            for (uint c = thread_number; c < fronts; c += threads) {
-                uint bit = 1u << (c & 31);
-                if (((c < 32 ? low_picks : high_picks) & bit) == 0) continue;
-                uint before = popcount(low_picks & (c < 32 ? bit - 1 : NOTHING));
-                if (c >= 32) before += popcount(high_picks & (bit - 1));
+            // picks in order, while they are above the new keys
+            int threshold = max(dropped_a ? int(a.z) : -1, dropped_b ? int(b.z) : -1);
+            threshold = simd_max(threshold);
+            picks_a &= votes_of(int(a.w) > threshold);
+            picks_b &= votes_of(int(b.w) > threshold);
+            // one key of 0 is enough: from then on picks change nothing
+            const uint zeros_a = picks_a & votes_of(a.w == 0), zeros_b = picks_b & votes_of(b.w == 0);
+            const bool over = (zeros_a | zeros_b) != 0;
+            if (zeros_a != 0) picks_b = 0;
+            if (zeros_a != 0) picks_a &= (zeros_a & (0u - zeros_a)) * 2 - 1;
+            else if (zeros_b != 0) picks_b &= (zeros_b & (0u - zeros_b)) * 2 - 1;
+            const uint room = last - made;
+            uint count = popcount(picks_a) + popcount(picks_b);
+            for (; count > room; --count) {  // the last ones have to wait
+                if (picks_b != 0) picks_b &= ~(0x80000000u >> clz(picks_b));
+                else picks_a &= ~(0x80000000u >> clz(picks_a));
+            }
+            for (uint c = thread_number; c < FRONT; c += threads) {
+                const uint bit = 1u << (c & 31);
+                if (((c < 32 ? picks_a : picks_b) & bit) == 0) continue;
+                uint before = popcount(picks_a & (c < 32 ? bit - 1 : NOTHING));
+                if (c >= 32) before += popcount(picks_b & (bit - 1));
                 cloud_out[made + before] = long(front_row[c] + cloud.shown);
             }
             made += count;
-            if (over) {
-                uint c = high_picks != 0 ? 63 - clz(high_picks) : 31 - clz(low_picks);
+            if (over && made < last) {
+                const uint c = picks_b != 0 ? 63 - clz(picks_b) : 31 - clz(picks_a);
                 const long again = long(front_row[c] + cloud.shown);
                 for (uint i = made + thread_number; i < cloud.picks; i += threads) cloud_out[i] = again;
                 made = cloud.picks;
             }
             if (made >= last) break;
-            while ((low_picks | high_picks) != 0) {
-                uint c = low_picks != 0 ? ctz(low_picks) : 32 + ctz(high_picks);
-                if (low_picks != 0) low_picks &= low_picks - 1;
-                else high_picks &= high_picks - 1;
-                Spot pick = kept(front_spot[c]);
-                for (uint e = 0; e < HELD; ++e)
-                    key[e] = min(key[e], distance_of(points, dim, spot[e], pick));
+            for (uint side = 0; side < 2; ++side) {
+                for (uint picks = side == 0 ? picks_a : picks_b; picks != 0; picks &= picks - 1) {
+                    const Spot pick = kept(front_spot[side * 32 + ctz(picks)]);
+                    for (uint e = 0; e < HELD; ++e)
+                        key[e] = min(key[e], distance_of(points, dim, spot[e], pick));
+                }
             }
             high = max(search.key, threshold);
         }

@@ -56,32 +56,28 @@ kernel void fps_update(
     if (thread_number == 0) atomic_store_explicit(&listed, 0u, memory_order_relaxed);
     const uint chunk = simdgroup * groups + part_number;
     Part part;
-    uint count;
-    bool fresh = first;
+    load_chunk(
+        part, cloud, chunk, points, leaves, nearest,
+        boxes + (ulong(first_slot(shape, cloud)) * simdgroups + chunk) * 2, shape, first, lane);
     do {
-        if (first) {
-            count = stage_start(staged, cloud, points, start, shape, dim, thread_number);
-        } else {
-            count = stage(staged, cloud, points, out, dim, applied, made, thread_number, threads);
-        }
+        uint count;
+        if (first) count = stage_start(staged, cloud, points, start, shape, dim, thread_number);
+        else count = stage(staged, cloud, points, out, dim, applied, made, thread_number, threads);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        update_chunk(
-            part, cloud, chunk, points, leaves, nearest,
-            boxes + (ulong(first_slot(shape, cloud)) * simdgroups + chunk) * 2, shape, fresh, staged, count, lane);
+        meet_picks(part, points, dim, staged, count, lane);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        fresh = false;
         applied += count;
     } while (!first && applied < made);
+    store_chunk(part, cloud, chunk, nearest, lane);
 
     Search search;
     search.pass = 0;
     search.rank_bits = rank_bits(cloud);
     begin_search(search, high, -1, 0);
     do {
-        for (uint e = 0; e < EACH; ++e) {
-            int key = part.key[e];
-            tally(search, bins, key, asks_rank(search, key) ? rank_of(part.row[e], cloud) : 0);
-        }
+        const bool ranked = asks_ranks(search);
+        for (uint e = 0; e < EACH; ++e)
+            tally(search, bins, part.key[e], ranked ? rank_of(part.row[e], cloud) : 0);
         settle(search, bins, lane);
         threadgroup_barrier(mem_flags::mem_threadgroup);
     } while (narrow(search, bins, LISTED, LISTED / 2, thread_number, threads, lane));
