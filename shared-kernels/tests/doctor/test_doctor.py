@@ -220,10 +220,10 @@ def _no_gpu(monkeypatch, system="linux", machine="x86_64", built=False):
 @pytest.mark.parametrize(
     ("system", "machine", "built", "device", "level", "what", "cure"),
     [
-        ("linux", "x86_64", False, "cpu", "ok", "finds no Apple GPU here", ""),
+        ("linux", "x86_64", False, "cpu", "ok", "no Apple GPU", ""),
         ("linux", "x86_64", False, "mps", "problem", "is not built for MPS", "use --device cpu"),
         ("darwin", "arm64", True, "mps", "problem", "finds no Apple GPU", "macOS 14 or later"),
-        ("darwin", "arm64", False, "cpu", "problem", "finds no Apple GPU", "torch for arm64"),
+        ("darwin", "arm64", False, "cpu", "problem", "no Apple GPU", "torch for arm64"),
         ("darwin", "x86_64", False, "mps", "problem", "for Intel processors", "Python for arm64"),
         ("darwin", "x86_64", False, "cpu", "note", "for Intel processors", "Python for arm64"),
     ],

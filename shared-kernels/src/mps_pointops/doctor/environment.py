@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
+from mps_pointops.demo.device import Target
 from mps_pointops.doctor.files import find_distribution, find_place
 from mps_pointops.doctor.finding import NOTE, OK, PROBLEM, Finding
 
 OLDEST_TORCH = (2, 7)
+_MAC_CURE = "use macOS 14 or later and a torch for arm64: pip install --force-reinstall torch"
 
 
 def release(version: str) -> tuple[int, int]:
@@ -39,7 +41,11 @@ def check_torch() -> tuple[list[Finding], dict[str, Any]]:
             if name.startswith(("PYTORCH_MPS_", "PYTORCH_ENABLE_MPS", "MPS_POINTOPS_"))
         },
     }
-    findings = [Finding(OK, "torch", "torch", f"torch {version}, Python {facts['python']}")]
+    findings = [
+        Finding(
+            OK, "torch", "torch", f"torch {version}, Python {facts['python']}, {facts['system']}"
+        )
+    ]
     if release(version) < OLDEST_TORCH:
         what = f"torch {version} is older than {oldest}"
         findings = [Finding(PROBLEM, "torch", "torch", what, f"pip install 'torch>={oldest}'")]
@@ -62,27 +68,17 @@ def check_device(device: str, emulated: bool) -> list[Finding]:
         cure = "install a Python for arm64 and make a new environment with it"
         return [Finding(NOTE if device == "cpu" else PROBLEM, "device", device, what, cure)]
     if device == "cpu":
-        if torch.backends.mps.is_available():
-            what = "CPU tensors are looked at; an Apple GPU is here too"
-            return [Finding(OK, "device", device, what, "")]
-        threads = torch.get_num_threads()
-        what = f"CPU tensors, {threads} threads; torch finds no Apple GPU here"
-        if sys.platform == "darwin":
-            cure = (
-                "use macOS 14 or later and a torch for arm64: pip install --force-reinstall torch"
-            )
-            return [Finding(PROBLEM, "device", device, what, cure)]
+        gpu = "an Apple GPU is here too" if torch.backends.mps.is_available() else "no Apple GPU"
+        what = f"{Target('cpu').describe()}; {gpu}"
+        if sys.platform == "darwin" and not torch.backends.mps.is_available():
+            return [Finding(PROBLEM, "device", device, what, _MAC_CURE)]
         return [Finding(OK, "device", device, what)]
     if not torch.backends.mps.is_available():
         why = "is not built for MPS" if not torch.backends.mps.is_built() else "finds no Apple GPU"
         cure = "use --device cpu here, or --emulated in a source checkout"
-        if sys.platform == "darwin":
-            cure = (
-                "use macOS 14 or later and a torch for arm64: pip install --force-reinstall torch"
-            )
+        cure = _MAC_CURE if sys.platform == "darwin" else cure
         return [Finding(PROBLEM, "device", device, f"torch {torch.__version__} {why}", cure)]
-    what = "mps, emulated in software on the CPU" if emulated else "mps, an Apple GPU"
-    return [Finding(OK, "device", device, what)]
+    return [Finding(OK, "device", device, Target(device, emulated).describe())]
 
 
 def check_pyg(path: Sequence[str]) -> tuple[list[Finding], dict[str, Any]]:
