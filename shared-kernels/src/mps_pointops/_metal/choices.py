@@ -43,8 +43,16 @@ KNN_SAMPLED = 64
 
 # Farthest point sampling: logarithm of the largest cloud that one threadgroup samples by itself.
 FPS_ALONE_BITS = 12
-# ... threads, each with 8 candidates, that sample the candidates of a round.
-FPS_THREADS = 256
+
+
+def fps_alone_threads(size: int) -> int:
+    """Threads of such a threadgroup; each holds up to 8 points."""
+    return max(64, min(256, -(-size // 128) * 32), -(-size // 256) * 32)
+
+
+def fps_threads(size: int, picks: int) -> int:
+    """Threads, each with up to 8 candidates, that sample the candidates of a round."""
+    return 512 if size >= 2**15 and picks <= size // 32 else 256
 
 
 def fps_group_bits(size: int) -> int:
@@ -56,11 +64,11 @@ def fps_rounds(size: int, picks: int) -> int:
     """Rounds after which the picks are done, nearly always.
 
     Early rounds pick little, for the farthest points lie close together; later ones about half of
-    their candidates. Fitted to the counts of a LiDAR scan, the slowest of several kinds of clouds of
-    5,000 to 1,000,000 points, and a tenth more; what is left is picked all the same, but slowly.
+    their candidates. Fitted to the counts of a LiDAR scan, the slowest of several kinds of clouds
+    of 5,000 to 1,000,000 points, and a tenth more; what is left is picked too, but slowly.
     """
-    candidates = min(8 * FPS_THREADS, 64 * -(-size >> fps_group_bits(size)))
-    early = 3.6 * math.log2(picks) - 11 + 3 * max(0, math.log2(size) - 17)
+    candidates = min(8 * fps_threads(size, picks), 64 * -(-size >> fps_group_bits(size)))
+    early = 3.6 * math.log2(picks) - 11 + 4 * max(0, math.log2(size) - 17)
     return max(1, min(picks, math.ceil(max(early, 4) + picks / candidates)))
 
 

@@ -18,6 +18,25 @@
 #define FRONT 64     // two a lane
 #define TOGETHER 4   // keys of one thread that are read at once
 
+// What a thread holds.
+struct Candidates {
+    int key[HELD];
+    uint row[HELD];  // in the cloud
+    Spot spot[HELD];
+};
+
+// The first N of them meet picks of the front.
+template <uint N>
+static inline void meet_front(
+    thread Candidates& set, uint picks, threadgroup const Kept* spots, device const float* points, uint dim)
+{
+    for (; picks != 0; picks &= picks - 1) {
+        const Spot pick = kept(spots[ctz(picks)]);
+        for (uint e = 0; e < N; ++e)
+            set.key[e] = min(set.key[e], distance_of(points, dim, set.spot[e], pick));
+    }
+}
+
 static inline uint votes_of(bool vote) { return uint(ulong(simd_vote::vote_t(simd_ballot(vote)))); }
 
 [[max_total_threads_per_threadgroup(THREADS)]]
@@ -201,22 +220,20 @@ kernel void fps(
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
         }
-        int key[HELD];
-        uint row[HELD];
-        Spot spot[HELD];
+        Candidates set;
         for (uint e = 0; e < HELD; ++e) {
             uint i = e * threads + thread_number;
-            bool there = i < candidates;
+            bool there = i < candidates;  // false for all threads of the last ones, often
             if (entries > held && there) i = chosen[i];
             uint place = place_of_entry(there ? i : 0, listed);
-            key[e] = keys[place];
-            row[e] = row_of_entry(place, listed, keys, shape, cloud, leaves);
+            set.key[e] = keys[place];
+            set.row[e] = row_of_entry(place, listed, keys, shape, cloud, leaves);
             // a list may end early, and a sorted point be none
-            bool usable = there && key[e] >= 0;
-            key[e] = usable ? key[e] : -1;
-            row[e] = usable ? row[e] : 0;
+            bool usable = there && set.key[e] >= 0;
+            set.key[e] = usable ? set.key[e] : -1;
+            set.row[e] = usable ? set.row[e] : 0;
         }
-        for (uint e = 0; e < HELD; ++e) spot[e] = spot_at(points, dim, cloud.begin + row[e]);
+        for (uint e = 0; e < HELD; ++e) set.spot[e] = spot_at(points, dim, cloud.begin + set.row[e]);
         if (thread_number == 0) atomic_store_explicit(&gathered, 0u, memory_order_relaxed);
 
         const uint began = made;
@@ -225,8 +242,10 @@ kernel void fps(
             begin_search(search, high, floor_key, floor_rank);
             do {
                 const bool ranked = asks_ranks(search);
-                for (uint e = 0; e < HELD; ++e)
-                    tally(search, bins, key[e], ranked ? rank_of(row[e], cloud) : 0);
+                for (uint e = 0; e < HELD; ++e) {
+                    if (e * threads >= candidates) break;
+                    tally(search, bins, set.key[e], ranked ? rank_of(set.row[e], cloud) : 0);
+                }
                 settle(search, bins, lane);
                 threadgroup_barrier(mem_flags::mem_threadgroup);
             } while (narrow(search, bins, FRONT, FRONT / 2, thread_number, threads, lane));
@@ -242,17 +261,18 @@ kernel void fps(
             }
             uint wanted = 0;
             for (uint e = 0; e < HELD; ++e) {
-                bool beaten = key[e] > search.key;
-                if (search.rank != 0) beaten = beats(key[e], rank_of(row[e], cloud), search.key, search.rank);
+                if (e * threads >= candidates) break;
+                bool beaten = set.key[e] > search.key;
+                if (search.rank != 0) beaten = beats(set.key[e], rank_of(set.row[e], cloud), search.key, search.rank);
                 wanted |= beaten ? 1u << e : 0u;
             }
             if (wanted != 0) {
                 uint place = atomic_fetch_add_explicit(&gathered, popcount(wanted), memory_order_relaxed);
                 for (uint e = 0; e < HELD; ++e) {
                     if ((wanted >> e & 1u) == 0) continue;
-                    found_order[place] = uint2(uint(key[e]), rank_of(row[e], cloud));
-                    found_row[place] = row[e];
-                    found_spot[place] = keep(spot[e]);
+                    found_order[place] = uint2(uint(set.key[e]), rank_of(set.row[e], cloud));
+                    found_row[place] = set.row[e];
+                    found_spot[place] = keep(set.spot[e]);
                     ++place;
                 }
             }
@@ -260,7 +280,7 @@ kernel void fps(
             for (uint c = fronts + thread_number; c < FRONT; c += threads) {
                 found_order[c] = uint2(NOTHING, NOTHING);
                 front_key[c] = -1;
-                front_spot[c] = keep(spot[0]);
+                front_spot[c] = keep(set.spot[0]);
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
             if (thread_number == 0) atomic_store_explicit(&gathered, 0u, memory_order_relaxed);
@@ -330,8 +350,15 @@ kernel void fps(
             threshold = simd_max(threshold);
             picks_a &= votes_of(int(a.w) > threshold);
             picks_b &= votes_of(int(b.w) > threshold);
+            uint zeros_a = picks_a & votes_of(a.w == 0), zeros_b = picks_b & votes_of(b.w == 0);
+            if (((picks_a & ~zeros_a) | (picks_b & ~zeros_b)) != 0) {
+                // keys of the others fall to 0 with this front, and their ranks may come before: zeros wait
+                if ((zeros_a | zeros_b) != 0) threshold = max(threshold, 0);
+                picks_a &= ~zeros_a;
+                picks_b &= ~zeros_b;
+                zeros_a = zeros_b = 0;
+            }
             // one key of 0 is enough: from then on picks change nothing
-            const uint zeros_a = picks_a & votes_of(a.w == 0), zeros_b = picks_b & votes_of(b.w == 0);
             const bool over = (zeros_a | zeros_b) != 0;
             if (zeros_a != 0) picks_b = 0;
             if (zeros_a != 0) picks_a &= (zeros_a & (0u - zeros_a)) * 2 - 1;
@@ -358,11 +385,11 @@ kernel void fps(
             }
             if (made >= last) break;
             for (uint side = 0; side < 2; ++side) {
-                for (uint picks = side == 0 ? picks_a : picks_b; picks != 0; picks &= picks - 1) {
-                    const Spot pick = kept(front_spot[side * 32 + ctz(picks)]);
-                    for (uint e = 0; e < HELD; ++e)
-                        key[e] = min(key[e], distance_of(points, dim, spot[e], pick));
-                }
+                uint picks = side == 0 ? picks_a : picks_b;
+                threadgroup const Kept* spots = front_spot + side * 32;
+                if (candidates <= 2 * threads) meet_front<2>(set, picks, spots, points, dim);
+                else if (candidates <= 4 * threads) meet_front<4>(set, picks, spots, points, dim);
+                else meet_front<HELD>(set, picks, spots, points, dim);
             }
             high = max(search.key, threshold);
         }

@@ -22,7 +22,7 @@ UPDATE = Source(__package__, "rounds", _OPTIONS, *_SHARED, kernels=("fps_update"
 SAMPLE = Source(__package__, "fps", _OPTIONS, *_SHARED)
 
 # as in the kernels
-EACH, CHUNK, LISTED, HELD, THREADS = 4, 128, 64, 8, 512
+EACH, CHUNK, LISTED, HELD = 4, 128, 64, 8
 WHOLE, LISTS, REST = 0, 1, 2
 MODE = 12  # place of the mode in `shape`
 
@@ -30,6 +30,7 @@ MODE = 12  # place of the mode in `shape`
 # busy, so they may be more than those of a kernel whose speed nobody knows.
 STEPS_PER_ROUND = 2**35
 STEPS_PER_WAIT = 2**37
+REST_THREADS = 512
 # Distances of one threadgroup in one dispatch, about; and such dispatches between two waits.
 REST_STEPS = 2**30
 REST_PER_WAIT = 8
@@ -114,7 +115,7 @@ class _Job:
 
     def sample_small(self, size: int, most: int) -> None:
         """Clouds that one threadgroup samples; larger ones are left alone."""
-        threads = max(32, min(THREADS, -(-size // (HELD * 32)) * 32))
+        threads = choices.fps_alone_threads(size)
         # a thread costs at least this much of the work that is allowed, which bounds the grid too
         least = threads * STEPS_PER_DISPATCH // THREADS_PER_DISPATCH
         steps = max(size * most * self.dim, least)
@@ -125,21 +126,21 @@ class _Job:
         """The other clouds, in rounds, and what is left after them."""
         room = max(64, STEPS_PER_ROUND // (self.total * self.dim))
         rounds = choices.fps_rounds(size, most) + most // room
-        first = True
+        threads, first = choices.fps_threads(size, most), True
         for begin, end in blocks(rounds, self.total * most * self.dim // rounds, STEPS_PER_WAIT):
             for _ in range(begin, end):
                 self._update(first)
-                self._sample(LISTS, first, self.sampling, choices.FPS_THREADS, room=room)
+                self._sample(LISTS, first, self.sampling, threads, room=room)
                 first = False
         # Rounds of few picks need many points that lie together, so they are few themselves; no
         # bound is certain, and the last dispatch has none.
-        together = HELD * choices.FPS_THREADS
+        together = HELD * REST_THREADS
         work = min(2 * size * most, 8 * size * size // together)
         budget = REST_STEPS * 4 // max(4, self.dim) // max(1, self.sampling // 16)
         count = -(-work // budget)
         for number in range(1, count + 1):
             limit = budget if number < count else -1
-            self._sample(REST, False, self.sampling, choices.FPS_THREADS, budget=limit)
+            self._sample(REST, False, self.sampling, REST_THREADS, budget=limit)
             if number % REST_PER_WAIT == 0:
                 torch.mps.synchronize()
 
