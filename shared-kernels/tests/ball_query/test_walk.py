@@ -15,8 +15,8 @@ from pointops_testing import CLOUDS, assert_same_bits, cloud
 
 OPS = torch.ops.mps_pointops
 RADIUS = {"near_origin": 0.03, "tiny": 2.0**-63, "huge": 2.0**63}
-# rows scanned first, rows that hits may be away, rows scanned instead of a step
-WALK, SCAN, CUT, ALL = (32, 0, 0), (32, 2**20, 0), (32, 0, 2**20), (64, 200, 8)
+# rows scanned first, rows that hits may be away, rows scanned instead of a step, small clouds
+WALK, SCAN, CUT, ALL = (32, 0, 0, 0), (32, 2**20, 0, 0), (32, 0, 2**20, 0), (64, 200, 8, 35)
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,8 @@ def always_a_tree(monkeypatch):
 
 
 def _steps(monkeypatch, steps):
-    for name, value in zip(("BALL_PROBE", "BALL_REACH", "BALL_CUT"), steps, strict=True):
+    names = ("BALL_PROBE", "BALL_REACH", "BALL_CUT", "BALL_WHOLE")
+    for name, value in zip(names, steps, strict=True):
         monkeypatch.setattr(walking, name, value)
 
 

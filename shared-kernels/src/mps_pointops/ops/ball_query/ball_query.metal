@@ -24,6 +24,8 @@ struct Team {
     uint row;           // of the first query
     uint low;           // points that any query looks at
     uint high;
+    uint all_low;       // points that all queries look at, in the scale 1
+    uint all_high;
     uint begin[TEAM];   // points of each query
     uint size[TEAM];
     uint left_out[TEAM];
@@ -35,12 +37,14 @@ struct Team {
 
 static inline Team team_of(
     uint row, uint end_row, device const float* query, device const long* first, device const long* last,
-    constant long* shape) {
+    constant long* shape, constant float* limits) {
     const bool equal_clouds = shape[1] != 0;
     Team team;
     team.row = row;
     team.low = NOTHING;
     team.high = 0;
+    team.all_low = 0;
+    team.all_high = shape[4] == 0 && limits[1] == 1.0f ? NOTHING : 0;
     for (uint t = 0; t < TEAM; ++t) {
         const uint own = row + t;
         team.begin[t] = 0;
@@ -60,6 +64,8 @@ static inline Team team_of(
             team.low = min(team.low, uint(begin));
             team.high = max(team.high, uint(end));
         }
+        team.all_low = max(team.all_low, team.begin[t]);
+        team.all_high = min(team.all_high, team.begin[t] + team.size[t]);
 #if DIM == 3
         device const float* centre = query + ulong(own) * 3;
         team.centre[t] = float3(centre[0], centre[1], centre[2]);
@@ -74,32 +80,48 @@ static inline bool any_place_left(thread const Team& team, uint places) {
     return left;
 }
 
-// Votes of each query for STEPS blocks of points.
-static inline void look(
+// Votes of each query for STEPS blocks of points; whether there is any. ALL: all look at all of them.
+template <bool ALL>
+static inline bool look_at(
     thread const Team& team, device const float* query, device const float* ref, uint dim, constant float* limits,
     uint base, uint lane, thread uint* votes) {
     const uint threshold = as_type<uint>(limits[0]);
-    const float scale = limits[1];
+    const float scale = ALL ? 1.0f : limits[1];
     bool hit[TEAM * STEPS];
+    bool any = false;
     for (uint s = 0; s < STEPS; ++s) {
         const uint i = base + s * 32 + lane;
-        device const float* point = ref + ulong(min(i, team.high - 1)) * dim;
+        device const float* point = ref + ulong(ALL ? i : min(i, team.high - 1)) * dim;
 #if DIM == 3
         const float3 p = float3(point[0], point[1], point[2]);
 #endif
         for (uint t = 0; t < TEAM; ++t) {
-            bool inside = i - team.begin[t] < team.size[t] && i != team.left_out[t];
+            bool inside = ALL || (i - team.begin[t] < team.size[t] && i != team.left_out[t]);
 #if DIM == 3
             float3 d = p - team.centre[t];
-            if (scale != 1.0f) d = d * scale;
-            inside = inside && as_type<uint>(squared_norm3(d.x, d.y, d.z)) < threshold;
+            if (!ALL) d = d * scale;
+            inside = inside & (as_type<uint>(squared_norm3(d.x, d.y, d.z)) < threshold);
 #else
             if (inside) inside = distance_key(point, query + ulong(team.row + t) * dim, dim, scale) < threshold;
 #endif
             hit[t * STEPS + s] = inside;
+            any = any | inside;
         }
     }
-    for (uint v = 0; v < TEAM * STEPS; ++v) votes[v] = uint(ulong(simd_vote::vote_t(simd_ballot(hit[v]))));
+    any = simd_any(any);
+    for (uint v = 0; v < TEAM * STEPS; ++v) votes[v] = 0;
+    if (any) {
+        for (uint v = 0; v < TEAM * STEPS; ++v) votes[v] = uint(ulong(simd_vote::vote_t(simd_ballot(hit[v]))));
+    }
+    return any;
+}
+
+static inline bool look(
+    thread const Team& team, device const float* query, device const float* ref, uint dim, constant float* limits,
+    uint base, uint lane, thread uint* votes) {
+    if (base >= team.all_low && base + BLOCKS <= team.all_high)
+        return look_at<true>(team, query, ref, dim, limits, base, lane, votes);
+    return look_at<false>(team, query, ref, dim, limits, base, lane, votes);
 }
 
 static inline uint count_of(thread const uint* votes, uint t) {
@@ -165,10 +187,10 @@ kernel void ball_query(
     const uint end_row = uint(shape[7]);
     const uint row = uint(shape[6]) + (group * SIMDGROUPS + simdgroup) * TEAM;
     if (row >= end_row) return;
-    Team team = team_of(row, end_row, query, first, last, shape);
+    Team team = team_of(row, end_row, query, first, last, shape, limits);
     for (uint base = team.low; base < team.high && any_place_left(team, places); base += BLOCKS) {
         uint votes[TEAM * STEPS];
-        look(team, query, ref, uint(shape[0]), limits, base, lane, votes);
+        if (!look(team, query, ref, uint(shape[0]), limits, base, lane, votes)) continue;
         for (uint t = 0; t < TEAM; ++t) {
             const uint count = count_of(votes, t);
             if (count == 0 || team.found[t] >= places) continue;
@@ -198,12 +220,12 @@ kernel void ball_query_shared(
 {
     threadgroup uint words[2][WORDS][32];  // counts of the simdgroups; in turn, so that one barrier is enough
     const uint places = uint(shape[5]);
-    Team team = team_of(uint(shape[6]) + group * TEAM, uint(shape[7]), query, first, last, shape);
+    Team team = team_of(uint(shape[6]) + group * TEAM, uint(shape[7]), query, first, last, shape, limits);
     uint turn = 0;
     for (uint base = team.low; base < team.high && any_place_left(team, places); base += BLOCKS * simdgroups) {
         const uint here = base + simdgroup * BLOCKS;
         uint votes[TEAM * STEPS];
-        look(team, query, ref, uint(shape[0]), limits, here, lane, votes);
+        const bool any = look(team, query, ref, uint(shape[0]), limits, here, lane, votes);
         for (uint w = 0; w < WORDS; ++w) {
             const uint upper = 2 * w + 1 < TEAM ? count_of(votes, min(2 * w + 1, uint(TEAM - 1))) : 0;
             if (lane == 0) words[turn][w][simdgroup] = count_of(votes, 2 * w) | upper << 16;
@@ -217,7 +239,7 @@ kernel void ball_query_shared(
             for (uint t = 2 * w; t < min(2 * w + 2, uint(TEAM)); ++t) {
                 const uint shift = (t & 1) * 16;
                 if (team.found[t] >= places) continue;
-                if (COUNT == 0 && count_of(votes, t) != 0) {
+                if (COUNT == 0 && any && count_of(votes, t) != 0) {
                     const uint place = team.found[t] + (before >> shift & 0xffffu);
                     write_hits(team, query, ref, distance, index, shape, t, here, lane, votes, place);
                 }

@@ -21,16 +21,13 @@
 #define ROWS 8    // of the list, 32 entries each
 #define STEPS 4   // blocks of 32 points whose loads overlap in a scan
 
-// A query and its ball; coordinates beyond the dimension are zero, as they are in the tree.
 struct Ball {
     float3 centre;
     float scale;
     uint threshold;
 };
 
-static inline float3 load_point(device const float* p, uint dim) {
-    return float3(p[0], dim > 1 ? p[1] : 0.0f, dim > 2 ? p[2] : 0.0f);
-}
+static inline float3 load_point(device const float* p) { return float3(p[0], p[1], p[2]); }
 
 static inline bool contains(thread const Ball& ball, float3 p) {
     const float3 d = p - ball.centre;
@@ -59,28 +56,35 @@ struct Places {
 };
 
 static inline void write_hit(
-    Places places, thread const Ball& ball, device const float* ref, uint dim, uint place, uint row) {
-    places.distance[place] = distance_to(ball, load_point(ref + ulong(row) * dim, dim));
+    Places places, thread const Ball& ball, device const float* ref, uint place, uint row) {
+    places.distance[place] = distance_to(ball, load_point(ref + ulong(row) * 3));
     places.index[place] = long(row - places.shown);
 }
 
 // Test the rows [at, stop) until `found` is `places.width`; returns the row after the last one tested.
 static inline uint scan(
-    Places places, thread const Ball& ball, device const float* ref, uint dim, uint same, uint at, uint stop,
+    Places places, thread const Ball& ball, device const float* ref, uint same, uint at, uint stop,
     thread uint& found, ushort lane) {
     while (at < stop && found < places.width) {
+        float3 p[STEPS];
         bool hit[STEPS];
+        for (uint s = 0; s < STEPS; ++s) p[s] = load_point(ref + ulong(min(at + s * 32 + lane, stop - 1)) * 3);
+        bool any = false;
         for (uint s = 0; s < STEPS; ++s) {
             const uint row = at + s * 32 + lane;
-            hit[s] = row < stop && row != same && contains(ball, load_point(ref + ulong(row < stop ? row : at) * dim, dim));
+            hit[s] = contains(ball, p[s]) & (row < stop) & (row != same);
+            any = any | hit[s];
         }
-        for (uint s = 0; s < STEPS; ++s) {
-            const uint votes = votes_of(hit[s]);
-            const uint place = found + popcount(votes & ((1u << lane) - 1u));
-            if (COUNT == 0 && hit[s] && place < places.width) {
-                write_hit(places, ball, ref, dim, place, at + s * 32 + lane);
+        if (simd_any(any)) {
+            for (uint s = 0; s < STEPS; ++s) {
+                const uint votes = votes_of(hit[s]);
+                const uint place = found + popcount(votes & ((1u << lane) - 1u));
+                if (COUNT == 0 && hit[s] && place < places.width) {
+                    places.distance[place] = distance_to(ball, p[s]);
+                    places.index[place] = long(at + s * 32 + lane - places.shown);
+                }
+                found += popcount(votes);
             }
-            found += popcount(votes);
         }
         at += STEPS * 32;
     }
@@ -114,8 +118,8 @@ static inline void merge_rows(thread uint* list, uint added, ushort lane) {
 
 [[max_total_threads_per_threadgroup(32 * QUERIES_PER_GROUP)]]
 kernel void ball_walk(
-    device const float* query [[buffer(0)]],    // (M, D), D <= 3
-    device const float* ref [[buffer(1)]],      // (N, D)
+    device const float* query [[buffer(0)]],    // (M, 3)
+    device const float* ref [[buffer(1)]],      // (N, 3)
     device const float4* leaves [[buffer(2)]],  // (32 * leaves) x, y, z, bits of the row
     device const float4* boxes [[buffer(3)]],   // (nodes, 2)
     device const long* first [[buffer(4)]],     // (M) a query's points are ref[first] ...; unread if clouds are equal
@@ -129,7 +133,6 @@ kernel void ball_walk(
     uint lane_number [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]])
 {
-    const uint dim = uint(shape[0]);
     const bool equal_clouds = shape[1] != 0;
     const bool ignore_same_index = shape[4] != 0;
     const ulong all_places = ulong(shape[5]);
@@ -138,8 +141,9 @@ kernel void ball_walk(
     const uint end_row = uint(shape[9]);
     const uint top = uint(shape[10]);    // the last level
     const uint probe = uint(shape[11]);  // rows to scan at a time in step 1, at least one time
-    const uint reach = uint(shape[12]);  // rows that are scanned if hits are that near
+    const uint reach = uint(shape[12]);  // rows that are scanned at most, if hits are that near
     const uint cut = uint(shape[13]);    // rows that are scanned instead of one step of a walk
+    const uint whole = uint(shape[14]);  // rows of a cloud that is scanned without a walk
 
     threadgroup uint open_rows[QUERIES_PER_GROUP * (LEVELS - 1) * 32];
     threadgroup uint waiting_rows[QUERIES_PER_GROUP * 64];
@@ -155,9 +159,9 @@ kernel void ball_walk(
     uint end = to > from ? uint(to) : at;
     const uint same = ignore_same_index ? row : NOTHING;
 
-    device const float* own = query + ulong(row) * dim;
-    const Ball ball = {load_point(own, dim), limits[1], as_type<uint>(limits[0])};
-    if (ball.threshold == 0 || !is_finite_point(own, dim)) end = at;
+    device const float* own = query + ulong(row) * 3;
+    const Ball ball = {load_point(own), limits[1], as_type<uint>(limits[0])};
+    if (ball.threshold == 0 || !is_finite_point(own, 3)) end = at;
     const ulong begin_places = COUNT == 1 ? 0 : row * all_places + place;
     const Places places = {distance + begin_places, index + begin_places, equal_clouds ? uint(from) : 0, uint(shape[7])};
 #if COUNT == 0
@@ -169,9 +173,12 @@ kernel void ball_walk(
 
     uint found = 0;
     const uint start = at;
+    const uint most = end - at <= whole ? whole : probe;
     do {
-        at = scan(places, ball, ref, dim, same, at, at + min(probe, end - at), found, lane);
-    } while (at < end && found < places.width && ulong(places.width - found) * (at - start) <= ulong(found) * reach);
+        at = scan(places, ball, ref, same, at, at + min(most, end - at), found, lane);
+    } while (
+        at < end && found < places.width && at - start < reach &&
+        ulong(places.width - found) * (at - start) <= ulong(found) * reach);
 
     if (at < end && found < places.width) {
 #if COUNT == 0
@@ -260,14 +267,14 @@ kernel void ball_walk(
         }
 #if COUNT == 0
         if (scan_rest) {
-            scan(places, ball, ref, dim, same, at, min(worst + 1, end), found, lane);
+            scan(places, ball, ref, same, at, min(worst + 1, end), found, lane);
         } else {
             if (count > 0) merge_rows(list, lane < count ? waiting[lane] : NOTHING, lane);
             const uint before = found;
             for (uint r = 0; r < ROWS; ++r) {
                 const uint slot = r * 32 + lane;
                 const bool used = slot >= unused && list[r] != NOTHING;
-                if (used) write_hit(places, ball, ref, dim, before + slot - unused, list[r]);
+                if (used) write_hit(places, ball, ref, before + slot - unused, list[r]);
                 found += popcount(votes_of(used));
             }
         }

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import Source, launch, search_blocks
-from mps_pointops._metal.choices import BALL_CUT, BALL_PROBE, BALL_REACH
+from mps_pointops._metal.choices import BALL_CUT, BALL_PROBE, BALL_REACH, BALL_WHOLE
 from mps_pointops.ops.ball_query.threshold import Threshold, threshold
 from mps_pointops.spatial.layout import Tree
 
@@ -87,6 +87,9 @@ def walk(
     rows, dim = query.shape
     if rows == 0 or places == 0:
         return
+    if dim < 3:  # as in the tree: what is added to a distance is zero
+        ref = torch.cat((ref, ref.new_zeros(len(ref), 3 - dim)), dim=1)
+        query = torch.cat((query, query.new_zeros(rows, 3 - dim)), dim=1)
     count = distance is None
     kernel = SOURCE.kernel(rule, 3, int(count))
     equal = first is None or last is None
@@ -94,7 +97,7 @@ def walk(
     shape = [dim, int(equal), rows // clouds if equal else rows, size, ignore_same_index]
     levels = tree.levels
     numbers = [number for level in levels for number in level] or [0, 0]
-    choices = [max(0, len(levels) - 1), BALL_PROBE, BALL_REACH, BALL_CUT]
+    choices = [max(0, len(levels) - 1), BALL_PROBE, BALL_REACH, BALL_CUT, BALL_WHOLE]
     for place in range(0, places, places if count else WIDTH):
         width = places if count else min(WIDTH, places - place)
         # few walks open a sixteenth of all boxes
