@@ -128,7 +128,8 @@ class Bench:
         wanted: tuple[torch.Tensor, ...],
         select: Callable[[torch.Tensor], torch.Tensor],
     ) -> None:
-        got = [select(value).cpu() for value in _tuple(provider.call())]
+        result, cost = self.on.cost(provider.call)
+        got = [select(value).cpu() for value in _tuple(result)]
         pairs = list(zip(got, wanted, strict=True))
         row.mismatches = sum(
             int((g != w).sum()) if g.shape == w.shape else w.numel() for g, w in pairs
@@ -137,11 +138,10 @@ class Bench:
         row.versions = versions()
         if row.mismatches and not provider.inexact:
             return
-        del got, pairs
+        del result, got, pairs
         if self.on.counts:
             row.evaluations = self.on.evaluations(provider.call, row.sizes.get("D", 3)) or None
             return
-        cost = self.on.cost(provider.call)
         if cost:
             row.kernels, row.operators = len(cost.kernels), len(cost.operators)
             row.readbacks = cost.readbacks

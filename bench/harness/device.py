@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
+Result = TypeVar("Result")
 SECONDS = 0.4  # of measuring a case, roughly
 STEP = "accumulate"  # what every kernel calls for a further coordinate of a distance
 
@@ -118,15 +120,15 @@ class Device:
         # the first of three coordinates begins the sum
         return (mps_emulator.cuda.calls() - before) // (2 if dim == 3 else dim)
 
-    def cost(self, call: Callable[[], object]) -> Cost | None:
-        """Counts what a call asks of the device; None where nobody counts."""
+    def cost(self, call: Callable[[], Result]) -> tuple[Result, Cost | None]:
+        """Runs a call and counts what it asks of the device; None where nobody counts."""
         if self.type != "cuda":
-            return None
+            return call(), None
         import mps_emulator.cuda
 
         with mps_emulator.cuda.count() as counts:
-            call()
-        return Cost(counts.kernels, counts.operators, len(counts.readbacks))
+            result = call()
+        return result, Cost(counts.kernels, counts.operators, len(counts.readbacks))
 
     def times(self, call: Callable[[], object], repeats: int, cost: Cost | None) -> Times:
         """Times a call that has run before.
@@ -162,7 +164,7 @@ def _translated() -> bool:
 def _replayed(call: Callable[[], object], wall: float, repeats: int) -> list[float]:
     """Device times in milliseconds: of a captured graph, of several calls where they are short."""
     if wall > 300:  # long calls: the launches do not show
-        return [_between(call) for _ in range(min(repeats, 2))]
+        return [_between(call) for _ in range(min(repeats, 3 if wall < 1000 else 1))]
     calls = min(20, math.ceil(1.0 / wall))
     graph = torch.cuda.CUDAGraph()
     try:
