@@ -33,8 +33,8 @@ def test_stable_order(device, size, highest):
 @pytest.mark.parametrize("long", [0, 2**31])
 @pytest.mark.parametrize("highest", [1, 1023, 1024, 2**31 - 1])
 def test_kinds_of_tiles(monkeypatch, few, long, highest):
-    monkeypatch.setattr(room, "_FEW_TILES", few)
-    monkeypatch.setattr(room, "_LONG_TILES_FROM", long)
+    monkeypatch.setattr(room, "SORT_FEW_TILES", few)
+    monkeypatch.setattr(room, "SORT_LONG_TILES", long)
     keys = torch.randint(highest + 1, (30_000,), generator=torch.Generator().manual_seed(5))
     check("mps", keys, highest)
     check("mps", torch.full((9_000,), highest), highest)
@@ -53,7 +53,7 @@ def test_any_order_of_threads(monkeypatch, seed):
 
     monkeypatch.setattr(options, "seed", seed)
     for few in (0, 64):
-        monkeypatch.setattr(room, "_FEW_TILES", few)
+        monkeypatch.setattr(room, "SORT_FEW_TILES", few)
         keys = torch.randint(3000, (9_000,), generator=torch.Generator().manual_seed(seed))
         check("mps", keys, 2999)
 

@@ -6,15 +6,11 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import Source, launch
+from mps_pointops._metal.choices import SORT_FEW_TILES, SORT_LONG_TILES
 
 DIGIT_BITS = 10  # as in inverse_index.metal
-STEPS = (4, 16)
+STEPS = (4, 16)  # of a tile: 256 pairs each
 _DIGITS = 2**DIGIT_BITS
-# Up to so many tiles each adds up the counts of all of them by itself, which costs less than one
-# more dispatch.
-_FEW_TILES = 32
-# More keys than this are cut into longer tiles, of which fewer counts are kept.
-_LONG_TILES_FROM = 2**18
 
 SOURCE = Source(
     __package__,
@@ -31,12 +27,12 @@ def stable_order_mps(keys: Tensor, highest: int) -> tuple[Tensor, Tensor]:
     ordered, order = torch.empty_like(keys), torch.empty_like(keys)
     if count == 0:
         return ordered, order
-    steps = STEPS[count > _LONG_TILES_FROM]
+    steps = STEPS[count > SORT_LONG_TILES]
     count_digits, place_tiles, move_pairs = (
         SOURCE.kernel(0, 3, steps, name=name) for name in SOURCE.kernels
     )
     tiles = -(-count // (256 * steps))
-    placed = tiles > _FEW_TILES
+    placed = tiles > SORT_FEW_TILES
     table = torch.empty((tiles + placed, _DIGITS), dtype=torch.int32, device=keys.device)
     pairs, stride, bits = keys, 1, max(1, highest.bit_length())
     for shift in range(0, bits, DIGIT_BITS):
