@@ -2,8 +2,14 @@
 
 import importlib
 import pkgutil
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import cuda_check
 
 import mps_pointops.ops
 import mps_pointops.spatial
@@ -28,6 +34,13 @@ def _compile(label: str) -> None:
     program = translation.program(whole=True, by_value=True)
     made = _nvrtc.compile_text(program, "program_source", chosen).decode()
     assert made.count(".entry ") == len(translation.kernels) > 0
+
+
+@pytest.mark.parametrize("way", cuda_check.FORCED)
+def test_thresholds_that_the_card_check_forces_exist(way: str) -> None:
+    values, sections = cuda_check.FORCED[way]
+    with cuda_check.forced(values):
+        assert all(next(iter(section(True))) for section in sections)
 
 
 @pytest.mark.parametrize("label", sorted(FIRST.values()))
