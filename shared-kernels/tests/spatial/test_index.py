@@ -13,10 +13,9 @@ from pointops_testing.clouds import cloud
 RULES = ("separate", "fma_xyz", "fma_yxz")
 
 
-@pytest.fixture(params=[1, 10**6], ids=["tree", "no tree"])
-def smallest(request, monkeypatch):
-    """Whether clouds have a tree on MPS."""
-    monkeypatch.setattr(search, "INDEX_POINTS", request.param)
+@pytest.fixture(autouse=True)
+def _small_clouds_have_trees(monkeypatch):
+    monkeypatch.setattr(search, "INDEX_POINTS", 1)
 
 
 def same(got, wanted):
@@ -30,9 +29,9 @@ def points_and_queries(name, size, dim=3, rows=20):
     return points, query
 
 
-@pytest.mark.usefixtures("smallest")
-@pytest.mark.parametrize("name", ["random", "lattice", "all_equal", "not_finite"])
-@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize(
+    ("name", "dim"), [("random", 2), ("lattice", 3), ("all_equal", 3), ("not_finite", 3)]
+)
 def test_one_cloud(device, name, dim):
     points, query = (t.to(device) for t in points_and_queries(name, 300, dim))
     index = SpatialIndex(points)
@@ -58,9 +57,19 @@ def test_dimensions_and_sizes(device, dim):
         same(SpatialIndex(points).knn(query, k), (w[0] for w in wanted))
 
 
-@pytest.mark.usefixtures("smallest")
+def test_without_a_tree(monkeypatch):
+    monkeypatch.setattr(search, "INDEX_POINTS", 10**6)
+    points, query = (t.to("mps") for t in points_and_queries("lattice", 300))
+    index = SpatialIndex(points)
+    wanted = mps_pointops.knn(query[None], points[None], 9)
+    same(index.knn(query, 9), (w[0] for w in wanted))
+    wanted = mps_pointops.ball_query(query[None], points[None], 0.5, 7)
+    same(index.ball_query(query, 0.5, 7), (w[0] for w in wanted))
+    assert_same_bits(index.radius(query, 0.5), flat.radius(points, query, 0.5))
+
+
 def test_own_points(device):
-    points = cloud("duplicates", 400).to(device)
+    points = cloud("duplicates", 200).to(device)
     index = SpatialIndex(points)
     for k in (1, 16, 40):
         wanted = mps_pointops.knn(points[None], points[None], k)
@@ -71,7 +80,6 @@ def test_own_points(device):
     )
 
 
-@pytest.mark.usefixtures("smallest")
 def test_clouds_of_equal_sizes(device):
     points = torch.stack([cloud("duplicates", 150, seed=s) for s in range(3)]).to(device)
     query = torch.stack([cloud("random", 11, seed=s) for s in range(3)]).to(device)
@@ -98,7 +106,6 @@ def ragged(device, name="random"):
     return x, y, *begins, batch
 
 
-@pytest.mark.usefixtures("smallest")
 @pytest.mark.parametrize("name", ["lattice", "not_finite"])
 @pytest.mark.parametrize("by", ["ptr", "batch"])
 def test_clouds_of_other_sizes(device, name, by):
@@ -131,7 +138,6 @@ def test_queries_in_any_order(device):
     same(index.knn(y[order], 4, batch=batch[order]), (t[order] for t in straight))
 
 
-@pytest.mark.usefixtures("smallest")
 def test_gradient(device):
     def grads(call):
         points, query = (t.to(device).requires_grad_() for t in points_and_queries("random", 120))

@@ -155,23 +155,15 @@ class SpatialIndex:
         Squared distances have a gradient in the queries and in the points of the index.
         """
         op = "SpatialIndex.ball_query"
-        self._query(op, query)
+        flat = self._query(op, query)
         radius, K = as_float(op, "radius", radius), as_int(op, "K", K)
         chosen = as_rule(op, rule, self._dim)
         refuse_forward_mode(op, query, self.points)
         first, last = self._ranges(op, query, batch, ptr, Facts(op))
-
-        def search(flat: Tensor) -> tuple[Tensor, Tensor]:
-            return self._prepared.ball(flat, first, last, K, radius, True, False, chosen)
-
-        found = _Ball.apply(
-            query.to(torch.float32).reshape(-1, self._dim),
-            self.points.to(torch.float32).reshape(-1, self._dim),
-            first,
-            last,
-            self._clouds,
-            search,
-        )
+        found = self._prepared.ball(flat, first, last, K, radius, True, False, chosen)
+        if torch.is_grad_enabled() and (query.requires_grad or self.points.requires_grad):
+            pair = (t.to(torch.float32).reshape(-1, self._dim) for t in (query, self.points))
+            found = _Ball.apply(*pair, *found, first, self._clouds)
         return self._shaped(found[0], query, K), self._shaped(found[1], query, K)
 
     def radius(
@@ -315,25 +307,25 @@ class SpatialIndex:
 
 
 class _Ball(torch.autograd.Function):
-    """A ball query with the gradient of the operator."""
+    """The result of a ball query with the gradient of the operator."""
 
     @staticmethod
     def forward(
         query: Tensor,
         points: Tensor,
+        distance: Tensor,
+        index: Tensor,
         first: Tensor | None,
-        last: Tensor | None,
         clouds: int,
-        search: Any,
     ) -> tuple[Tensor, Tensor]:
-        """Squared distances and indices [M, K]."""
-        found: tuple[Tensor, Tensor] = search(query.contiguous())
-        return found
+        """Squared distances and indices [M, K], as found."""
+        return distance.view_as(distance), index.view_as(index)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         """Keep what the gradient needs."""
-        setup_context(ctx, inputs, output)
+        query, points, _, _, first, clouds = inputs
+        setup_context(ctx, (query, points, first, None, clouds), output)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
