@@ -1,71 +1,111 @@
-// gather: features at indices. scatter: for every target the sum of what points to it.
+// Features at indices. An index is read once for several channels, and consecutive threads write
+// consecutive results. Copies words, so it serves every dtype of that size; an index out of range gives
+// the word `missing`.
 //
-// gather copies words (WORD bytes each), so it serves every dtype of that size; an index out of range
-// gives the word `missing`. scatter walks the inverse index in ascending order of position, one
-// thread a sum: the same bits on every run, whatever points where.
+// gather reads features where they are. gather_held first brings rows of features to threadgroup
+// memory: reads in no order are quick there, where rows fit and are read often enough.
 //
-// WORD: 2 or 4. INDEX: bytes of an index, 4 or 8. WEIGHTED: positions come in threes, each with a
-// weight, and share one value.
+// WORD: bytes of a feature, 2 or 4. INDEX: bytes of an index, 4 or 8. HELD: KiB of threadgroup memory.
 
 #if WORD == 2
 #define word ushort
 #else
 #define word uint
 #endif
+#define HELD_WORDS (HELD * 1024 / WORD)
+#define AT_ONCE 4
+
+// A target, or NOTHING if it is out of range; the upper half of a long tells that too.
 #if INDEX == 8
-#define index_t long
+#define index_t uint2
+static inline uint target_of(index_t index, uint size) {
+    return index.y == 0 && index.x < size ? index.x : NOTHING;
+}
 #else
-#define index_t int
+#define index_t uint
+static inline uint target_of(index_t index, uint size) { return index < size ? index : NOTHING; }
 #endif
+
+// Several reads are on their way at a time.
+static inline void bring(threadgroup word* held, device const word* from, uint count, uint t, uint threads) {
+    for (uint i = t; i < count; i += AT_ONCE * threads) {
+        word part[AT_ONCE];
+        for (uint k = 0; k < AT_ONCE; ++k) part[k] = i + k * threads < count ? from[i + k * threads] : word(0);
+        for (uint k = 0; k < AT_ONCE; ++k)
+            if (i + k * threads < count) held[i + k * threads] = part[k];
+    }
+}
 
 kernel void gather(
     device const word* features [[buffer(0)]],   // (B, C, N)
     device const index_t* index [[buffer(1)]],   // (B, M)
     device word* out [[buffer(2)]],              // (B, C, M)
-    constant long* shape [[buffer(3)]],          // C, N, M, missing, first, end
-    uint thread_number [[thread_position_in_grid]])
+    constant long* shape [[buffer(3)]],          // C, N, M, missing, channels a group, first group
+    uint group_number [[threadgroup_position_in_grid]],
+    uint t [[thread_index_in_threadgroup]],
+    uint threads [[threads_per_threadgroup]])
 {
-    const uint channels = uint(shape[0]);
-    const uint size = uint(shape[1]);
-    const uint count = uint(shape[2]);
-    const ulong i = ulong(shape[4]) + thread_number;
-    if (i >= ulong(shape[5])) return;
-    const uint m = uint(i % count);
-    const ulong row = i / count;  // cloud * channels + channel
-    const ulong cloud = row / channels;
-    index_t target = index[cloud * count + m];
-    bool inside = target >= 0 && target < index_t(size);
-    out[i] = inside ? features[row * size + ulong(target)] : word(shape[3]);
+    const uint channels = uint(shape[0]), size = uint(shape[1]), count = uint(shape[2]);
+    const uint span = uint(shape[4]);
+    const uint tiles = (count + threads - 1) / threads, parts = (channels + span - 1) / span;
+    const uint group = group_number + uint(shape[5]);
+    const uint tile = group % tiles, rest = group / tiles;
+    const uint cloud = rest / parts, begin = rest % parts * span, end = min(channels, begin + span);
+    const uint m = tile * threads + t;
+    if (m >= count) return;
+    const uint target = target_of(index[ulong(cloud) * count + m], size);
+    const ulong row = ulong(cloud) * channels + begin;
+    device word* to = out + row * count + m;
+    device const word* from = features + row * size + (target == NOTHING ? 0 : target);
+    uint c = begin;
+    for (; c + AT_ONCE <= end; c += AT_ONCE) {
+        word held[AT_ONCE];
+        for (uint i = 0; i < AT_ONCE; ++i) held[i] = from[ulong(i) * size];
+        for (uint i = 0; i < AT_ONCE; ++i)
+            to[ulong(i) * count] = target == NOTHING ? word(shape[3]) : held[i];
+        from += ulong(AT_ONCE) * size;
+        to += ulong(AT_ONCE) * count;
+    }
+    for (; c < end; ++c) {
+        to[0] = target == NOTHING ? word(shape[3]) : from[0];
+        from += size;
+        to += count;
+    }
 }
 
-kernel void scatter(
-    device const float* values [[buffer(0)]],   // (B, C, M), or (B, C, M / 3)
-    device const int* order [[buffer(1)]],      // (B * M) positions by target
-    device const long* first [[buffer(2)]],     // (B * N + 1) where those of a target begin
-    device const float* weight [[buffer(3)]],   // (B, M) if WEIGHTED
-    device float* out [[buffer(4)]],            // (B, C, N)
-    constant long* shape [[buffer(5)]],         // C, N, M, first, end
-    uint thread_number [[thread_position_in_grid]])
+kernel void gather_held(
+    device const word* features [[buffer(0)]],   // (B, C, N)
+    device const index_t* index [[buffer(1)]],   // (B, M)
+    device word* out [[buffer(2)]],              // (B, C, M)
+    constant long* shape [[buffer(3)]],          // C, N, M, missing, channels a group, results a group
+                                                 // and channel, first group
+    uint group_number [[threadgroup_position_in_grid]],
+    uint t [[thread_index_in_threadgroup]],
+    uint threads [[threads_per_threadgroup]])
 {
-    const uint channels = uint(shape[0]);
-    const uint size = uint(shape[1]);
-    const uint count = uint(shape[2]);
-    const ulong i = ulong(shape[3]) + thread_number;
-    if (i >= ulong(shape[4])) return;
-    const uint n = uint(i % size);
-    const ulong row = i / size;
-    const ulong cloud = row / channels;
-    const ulong target = cloud * size + n;
-    float sum = 0.0f;
-    for (long j = first[target]; j < first[target + 1]; ++j) {
-        uint position = uint(order[j]);
-        uint m = position - uint(cloud * count);
-#if WEIGHTED
-        float part = values[row * (count / 3) + m / 3] * weight[position];
-#else
-        float part = values[row * count + m];
-#endif
-        sum = sum + part;
+    threadgroup word held[HELD_WORDS];
+    const uint channels = uint(shape[0]), size = uint(shape[1]), count = uint(shape[2]);
+    const word missing = word(shape[3]);
+    const uint span = uint(shape[4]), results = uint(shape[5]);
+    const uint parts = (count + results - 1) / results, blocks = (channels + span - 1) / span;
+    const uint group = group_number + uint(shape[6]);
+    const uint part = group % parts, rest = group / parts;
+    const uint cloud = rest / blocks, channel = rest % blocks * span, rows = min(span, channels - channel);
+    const ulong row = ulong(cloud) * channels + channel;
+    bring(held, features + row * size, rows * size, t, threads);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    const uint begin = part * results, end = min(count, begin + results);
+    device const index_t* from = index + ulong(cloud) * count;
+    for (uint m = begin + t; m < end; m += AT_ONCE * threads) {
+        uint target[AT_ONCE];
+        for (uint i = 0; i < AT_ONCE; ++i) {
+            const uint at = m + i * threads;
+            target[i] = at < end ? target_of(from[at], size) : NOTHING;
+        }
+        device word* to = out + row * count + m;
+        for (uint r = 0; r < rows; ++r, to += count)
+            for (uint i = 0; i < AT_ONCE; ++i)
+                if (m + i * threads < end)
+                    to[i * threads] = target[i] == NOTHING ? missing : held[r * size + target[i]];
     }
-    out[i] = sum;
 }

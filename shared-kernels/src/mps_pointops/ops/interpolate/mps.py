@@ -6,10 +6,14 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import Source, blocks, launch
-from mps_pointops.ops.gather.mps import GROUP_SIZE, RESULTS_PER_DISPATCH
+from mps_pointops.ops.gather.mps import HELD, RESULTS_PER_DISPATCH, Grid, grid_of
 
-_OPTIONS = {"RULE": (0,), "DIM": (3,), "INDEX": (4, 8)}
-SOURCE = Source(__package__, "interpolate", _OPTIONS)
+SOURCE = Source(
+    __package__,
+    "interpolate",
+    {"RULE": (0,), "DIM": (3,), "INDEX": (4, 8), "HELD": HELD},
+    kernels=("interpolate", "interpolate_held"),
+)
 
 
 def interpolate_mps(features: Tensor, index: Tensor, weight: Tensor) -> Tensor:
@@ -21,18 +25,20 @@ def interpolate_mps(features: Tensor, index: Tensor, weight: Tensor) -> Tensor:
     clouds, channels, size = features.shape
     count = index.shape[1]
     out = features.new_empty((clouds, channels, count))
-    if size == 0:
+    if size == 0 or out.numel() == 0:
         return out.fill_(torch.nan).to(dtype)
-    kernel = SOURCE.kernel(0, 3, index.element_size())
-    for first, end in blocks(out.numel(), 1, RESULTS_PER_DISPATCH):
+    grid: Grid = grid_of(size, 4, clouds, channels, count, 3 * count)
+    name = "interpolate_held" if grid.held else "interpolate"
+    kernel = SOURCE.kernel(0, 3, index.element_size(), grid.held or HELD[0], name=name)
+    for first, end in blocks(grid.groups, grid.results, RESULTS_PER_DISPATCH):
         launch(
             kernel,
             features,
             index,
             weight,
             out,
-            [channels, size, count, first, end],
-            groups=-(-(end - first) // GROUP_SIZE),
-            group_size=GROUP_SIZE,
+            [channels, size, count, *grid.shape, first],
+            groups=end - first,
+            group_size=grid.threads,
         )
     return out.to(dtype)
