@@ -213,7 +213,7 @@ def math_mode(request, monkeypatch):
     fast, version = request.param
     monkeypatch.setattr(options, "fast_math", fast)
     monkeypatch.setattr(options, "metal_version", version)
-    for source in (kernels.LOW, kernels.HIGH):
+    for source in (kernels.HIGH, kernels.MERGE):
         monkeypatch.setattr(source, "_kernels", {})
 
 

@@ -14,13 +14,15 @@ _SHARED = ("simd32", "segments")
 _RULES = (Rule.SEPARATE, Rule.FMA_XYZ, Rule.FMA_YXZ)
 # threads of a threadgroup of knn.metal
 _FEW, _MANY = 64, 256
-LOW = Source(
-    __package__, "knn", {"RULE": _RULES, "THREADS": (_FEW, _MANY), "LISTS": (0,)}, *_SHARED
-)
-# any rule will do
-MERGE = Source(
-    __package__, "knn", {"RULE": (Rule.SEPARATE,), "THREADS": (_MANY,), "LISTS": (1,)}, *_SHARED
-)
+
+
+def _knn_source(rules: tuple[int, ...], dim: int, threads: tuple[int, ...], lists: int) -> Source:
+    options = {"RULE": rules, "DIM": (dim,), "THREADS": threads, "LISTS": (lists,)}
+    return Source(__package__, "knn", options, *_SHARED)
+
+
+LOW = {2: _knn_source(_RULES[:2], 2, (_MANY,), 0), 3: _knn_source(_RULES, 3, (_FEW, _MANY), 0)}
+MERGE = _knn_source((Rule.SEPARATE,), 3, (_MANY,), 1)  # the rule and the dimension do not matter
 HIGH = Source(
     __package__,
     "features",
@@ -29,8 +31,6 @@ HIGH = Source(
     "cosine",
     *_SHARED,
 )
-# coordinates that knn.metal takes
-_LOW_DIMENSION = 3
 # pairs that a thread of knn.metal keeps; of a threadgroup, the fewest of one query, and queries
 _PAIRS_PER_THREAD = 8
 _LEAST_SEGMENT = 64
@@ -49,10 +49,11 @@ class _Plan:
     queries: int
     segment_bits: int = 0
     parts: int = 1
-    sample: int = 1
+    sample: int = choices.KNN_SAMPLE
 
-    def shape(self) -> list[int]:
-        return [self.queries, self.segment_bits, self.parts, self.sample]
+    def shape(self, width: int) -> list[int]:
+        sampled = max(1, choices.KNN_SAMPLED * width)
+        return [self.queries, self.segment_bits, self.parts, self.sample, sampled]
 
     def groups(self, rows: int) -> int:
         return -(-rows // self.queries) * self.parts
@@ -62,32 +63,40 @@ def _segment_bits(width: int) -> int:
     return (max(_LEAST_SEGMENT, 2 * width) - 1).bit_length()
 
 
-def _parts(groups: int, size: int, steps: int, least: int) -> int:
+def _parts(groups: int, most_groups: int, size: int, least: int, steps: int) -> int:
     """Threadgroups that share the points of a query, if `groups` would be without."""
-    wanted = min(choices.KNN_GROUPS // groups, size // least)
-    return max(1, wanted, -(-steps // STEPS_PER_THREADGROUP))
+    return max(1, min(most_groups // groups, size // least), -(-steps // STEPS_PER_THREADGROUP))
 
 
-def _plan(rows: int, size: int, width: int) -> _Plan:
-    """A plan of knn.metal; `size` is the number of points of a query, or a bound of it."""
+def _plan(rows: int, size: int, most: int, dim: int, width: int) -> _Plan:
+    """A plan of knn.metal. Points of a query: `size` in the mean and `most` at most."""
     bits = _segment_bits(width)
     threads = _MANY
-    if 1 << bits <= _FEW and rows >= _MOST_QUERIES * choices.KNN_SMALL_GROUPS:
+    if (
+        1 << bits <= _FEW in LOW[dim].options["THREADS"]
+        and size <= choices.KNN_SMALL_SIZE
+        and rows >= _MOST_QUERIES * choices.KNN_SMALL_GROUPS
+    ):
         threads = _FEW
     queries = min(_MOST_QUERIES, threads * _PAIRS_PER_THREAD >> bits)
-    while queries > 1 and rows < queries * choices.KNN_GROUPS:
+    # lists of many queries cost more to merge than a busier GPU saves
+    least = size + 1 if rows >= choices.KNN_MANY_ROWS else max(choices.KNN_PART, 8 * width)
+    while True:
+        groups = -(-rows // queries)
+        steps = 2 * dim * queries * most
+        parts = _parts(groups, 2 * choices.KNN_GROUPS, size, least, steps)
+        if queries == 1 or groups * parts >= choices.KNN_GROUPS:
+            break
         queries //= 2
-    steps = 2 * _LOW_DIMENSION * queries * size
-    parts = _parts(-(-rows // queries), size, steps, max(choices.KNN_PART, 8 * width))
-    sample = max(1, size // parts // (choices.KNN_SAMPLED * width))
-    return _Plan(threads, queries, bits, parts, min(choices.KNN_SAMPLE, sample))
+    return _Plan(threads, queries, bits, parts)
 
 
-def _plan_high(rows: int, size: int, dim: int, width: int) -> _Plan:
-    """A plan of features.metal, which has no segments and no threshold."""
-    steps = dim * _TILE * size
-    least = max(choices.KNN_FEATURE_PART, 4 * width)
-    return _Plan(_MANY, _TILE, parts=_parts(-(-rows // _TILE), size, steps, least))
+def _plan_high(rows: int, size: int, most: int, dim: int, width: int) -> _Plan:
+    """A plan of features.metal, which has no segments of other sizes and no sample."""
+    least = max(choices.KNN_FEATURE_PART, width)
+    groups = -(-rows // _TILE)
+    parts = _parts(groups, choices.KNN_GROUPS, size, least, dim * _TILE * most)
+    return _Plan(_MANY, _TILE, parts=parts)
 
 
 def brute_knn(
@@ -105,7 +114,8 @@ def brute_knn(
     distance = torch.empty((rows, k), dtype=torch.float32, device=query.device)
     index = torch.empty((rows, k), dtype=torch.int64, device=query.device)
     equal = first is None or last is None
-    size = ref.shape[0] // clouds if equal else ref.shape[0]
+    mean = ref.shape[0] // clouds
+    size = mean if equal else ref.shape[0]
     cosine = rule == Rule.COSINE
     rooted = int(euclidean and not cosine)
     shape = [dim, int(equal), rows // clouds if equal else rows, size, rooted, int(cosine), k]
@@ -117,29 +127,29 @@ def brute_knn(
         distance,
         index,
     )
-    low = dim <= _LOW_DIMENSION and not cosine
+    low = LOW.get(dim) if not cosine else None
     for place in range(0, k, WIDTH):
         width = min(WIDTH, k - place)
         for begin, end in search_blocks(rows, size * dim, exact=equal):
             here = end - begin
-            plan = _plan(here, size, width) if low else _plan_high(here, size, dim, width)
+            plan = (_plan if low else _plan_high)(here, mean, size, dim, width)
             kept = here * plan.parts * width if plan.parts > 1 or not low else 0
             lists = torch.empty((max(1, kept), 2), dtype=torch.int32, device=query.device)
             launch(
-                LOW.kernel(rule, plan.threads, 0) if low else HIGH.kernel(rule, plan.threads),
+                low.kernel(rule, dim, plan.threads, 0) if low else HIGH.kernel(rule, plan.threads),
                 *tensors,
                 lists,
-                [*shape, place, width, begin, end, *plan.shape(), 0],
+                [*shape, place, width, begin, end, *plan.shape(width), 0],
                 groups=plan.groups(here),
                 group_size=plan.threads,
             )
             if plan.parts > 1:
                 merge = _Plan(_MANY, 1, _segment_bits(width))
                 launch(
-                    MERGE.kernel(Rule.SEPARATE, merge.threads, 1),
+                    MERGE.kernel(Rule.SEPARATE, 3, merge.threads, 1),
                     *tensors,
                     lists,
-                    [*shape, place, width, begin, end, *merge.shape(), plan.parts * width],
+                    [*shape, place, width, begin, end, *merge.shape(width), plan.parts * width],
                     groups=here,
                     group_size=merge.threads,
                 )

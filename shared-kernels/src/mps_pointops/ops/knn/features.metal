@@ -4,9 +4,10 @@
 // accumulates the distances of 4 x EACH pairs in coordinate order, from DEPTH coordinates at a time that
 // lie transposed in threadgroup memory. Pairs before the query's bound are gathered in its segment of
 // threadgroup memory, in any order; when one is full all meet:
-// - Up to 32 neighbours: all segments are sorted and the last pair kept is the bound. Before that the
-//   smallest keys of threads in the first tile are: the k-th of them is no smaller than the k-th distance.
+// - Up to 32 neighbours: all segments are sorted and the last pair kept is the bound.
 // - More: simdgroups sort and merge the segments of their own queries into lists in device memory.
+// The first bound is the k-th of 64 keys, the smallest ones that the threads have in the first tile, which
+// is no smaller than the k-th distance.
 // Tiles are visited in a scattered order: in storage order a sorted scan walks toward every query and
 // nearly every point would enter.
 //
@@ -42,6 +43,13 @@ static inline void stage(
         tile[d * stride + row] = row < count ? points[ulong(row) * dim + from + d] : 0.0f;
 }
 
+// The first of the numbers goes, a new one comes last.
+static inline void rotate(thread uint* numbers, uint last) {
+    #pragma unroll
+    for (uint b = 0; b + 1 < EACH; ++b) numbers[b] = numbers[b + 1];
+    numbers[EACH - 1] = last;
+}
+
 // The gathered pairs of a query into its list, which is ascending; by one simdgroup.
 static inline void merge_into_list(Slots slots, uint slot, device uint2* list, uint width, ushort lane) {
     const uint most = uint(SEGMENT);
@@ -66,7 +74,8 @@ static inline void merge_into_list(Slots slots, uint slot, device uint2* list, u
             keep_smallest(kept_key, kept_index, key, index, lane);
             merge_bitonic(key, index, lane);
             if (listed) list[begin + lane] = uint2(kept_key, kept_index);
-            if (begin + lane == width - 1) {
+            // before the list is full a bound may come from the threshold
+            if (begin + lane == width - 1 && kept_key != NOTHING) {
                 slots.bound_key[slot] = kept_key;
                 slots.bound_index[slot] = kept_index;
             }
@@ -124,6 +133,7 @@ kernel void features(
     slots.bound_index = bound_index;
     slots.segment = SEGMENT;
     slots.segment_bits = SEGMENT_BITS;
+    const bool threshold = width <= SEGMENT && place == 0;
     // else lists in device memory
     const bool in_segments = width * 2 <= SEGMENT && place == 0;
     threadgroup float* query_floats = (threadgroup float*)query_tile;
@@ -244,31 +254,39 @@ kernel void features(
                 norms[POINTS + thread_number] = largest >= MIN_ROOT && largest < INFINITE ? norm_of(squared) : NOTHING;
             threadgroup_barrier(mem_flags::mem_threadgroup);
 #endif
-            // NaN where the point is past the end or, of the cosine, takes no part
+            uint key[4][EACH];
             #pragma unroll
+            for (uint a = 0; a < 4; ++a) {
+                #pragma unroll
+                for (uint b = 0; b < EACH; ++b) key[a][b] = as_type<uint>(sum[a][b]);
+            }
+#if RULE == COSINE
+            // Loops over registers must be unrolled, and this would be long: so each column in turn is the
+            // first, and after EACH rotations they are back.
+            #pragma unroll 1
             for (uint b = 0; b < EACH; ++b) {
-                const uint in_tile = own_point + b / 4 * 32 + b % 4;
+                const uint norm = norms[own_point + b / 4 * 32 + b % 4];
                 #pragma unroll
                 for (uint a = 0; a < 4; ++a) {
-#if RULE == COSINE
-                    const uint norm = norms[in_tile];
                     const uint norm_q = norms[POINTS + own_query + a];
-                    const uint key = norm == NOTHING || norm_q == NOTHING ? NOTHING : cosine_key_of(as_type<uint>(sum[a][b]), norm, norm_q);
-                    sum[a][b] = as_type<float>(key);
-#endif
-                    if (in_tile >= size - tile) sum[a][b] = as_type<float>(NOTHING);
+                    const bool counts = norm != NOTHING && norm_q != NOTHING;
+                    rotate(key[a], counts ? cosine_key_of(key[a][0], norm, norm_q) : NOTHING);
                 }
             }
-            if (in_segments && visit == 0) {
+#endif
+            #pragma unroll
+            for (uint b = 0; b < EACH; ++b) {
+                const bool past = own_point + b / 4 * 32 + b % 4 >= size - tile;
+                #pragma unroll
+                for (uint a = 0; a < 4; ++a) key[a][b] = past ? NOTHING : key[a][b];
+            }
+            if (threshold && visit == 0) {
                 #pragma unroll
                 for (uint a = 0; a < 4; ++a) {
                     #pragma unroll
-                    for (uint c = 0; c < EACH; c += 4) {
-                        uint key = NOTHING;
-                        #pragma unroll
-                        for (uint b = 0; b < 4; ++b) key = min(key, as_type<uint>(sum[a][c + b]));
-                        keys[(own_query + a) * SEGMENT + simdgroup / 2 * 16 + c * 2 + (lane & 7)] = key;
-                    }
+                    for (uint c = 0; c < EACH; c += 4)
+                        keys[(own_query + a) * SEGMENT + simdgroup / 2 * 16 + c * 2 + (lane & 7)] =
+                            min(min(key[a][c], key[a][c + 1]), min(key[a][c + 2], key[a][c + 3]));
                 }
                 threadgroup_barrier(mem_flags::mem_threadgroup);
                 sort_slots(slots, SEGMENT, width, thread_number);
@@ -285,31 +303,30 @@ kernel void features(
                 const uint range = bound_key[own_query + a] - low;
                 #pragma unroll
                 for (uint b = 0; b < EACH; ++b)
-                    pending |= uint(as_type<uint>(sum[a][b]) - low <= range) << (a * EACH + b);
+                    pending |= uint(key[a][b] - low <= range) << (a * EACH + b);
             }
             while (true) {
                 if (pending != 0) {
-                    #pragma unroll
-                    for (uint a = 0; a < 4; ++a) {
-                        const uint slot = own_query + a;
-                        const uint least_key = taken_key[slot], least_index = taken_index[slot];
-                        const uint last_key = bound_key[slot], last_index = bound_index[slot];
+                    #pragma unroll 1
+                    for (uint b = 0; b < EACH; ++b) {
+                        const uint i = tile + own_point + b / 4 * 32 + b % 4;
                         #pragma unroll
-                        for (uint b = 0; b < EACH; ++b) {
+                        for (uint a = 0; a < 4; ++a) {
+                            const uint slot = own_query + a;
                             const uint bit = 1u << (a * EACH + b);
+                            const uint k0 = key[a][0];
+                            rotate(key[a], k0);
                             if ((pending & bit) == 0) continue;
-                            const uint key = as_type<uint>(sum[a][b]);
-                            const uint i = tile + own_point + b / 4 * 32 + b % 4;
-                            bool wanted = i < size && key != NOTHING && comes_before(key, i, last_key, last_index);
-                            if (place > 0) wanted = wanted && comes_before(least_key, least_index, key, i);
+                            bool wanted = k0 != NOTHING && comes_before(k0, i, bound_key[slot], bound_index[slot]);
+                            if (place > 0) wanted = wanted && comes_before(taken_key[slot], taken_index[slot], k0, i);
 #if RULE != COSINE
                             // too far for a float is a distance, a point that is not finite is none
-                            if (wanted && key >= INFINITE) wanted = takes_part(points + ulong(i) * dim, dim);
+                            if (wanted && k0 >= INFINITE) wanted = takes_part(points + ulong(i) * dim, dim);
 #endif
                             if (wanted) {
                                 const uint to = atomic_fetch_add_explicit(&gathered[slot], 1u, memory_order_relaxed);
                                 if (to >= SEGMENT) continue;
-                                keys[slot * SEGMENT + to] = key;
+                                keys[slot * SEGMENT + to] = k0;
                                 indices[slot * SEGMENT + to] = i;
                             }
                             pending &= ~bit;

@@ -1,4 +1,4 @@
-// k nearest neighbours by (distance, index), up to three coordinates, every point looked at.
+// k nearest neighbours by (distance, index), two or three coordinates, every point looked at.
 //
 // A threadgroup answers up to QUERIES queries of one cloud. Each of its simdgroups walks over its own
 // blocks of 128 points, four a lane, and compares every point with every query:
@@ -12,7 +12,7 @@
 // only pairs after the last place before it, so k is not limited. Where there are few queries several
 // threadgroups share the points of one, each leaves a list, and a second dispatch searches in the lists.
 //
-// RULE: arithmetic.metal. THREADS: of a threadgroup. LISTS: 1 searches in lists instead of points.
+// RULE: arithmetic.metal. DIM: 3 or 2. THREADS: of a threadgroup. LISTS: 1 searches in lists, not points.
 
 #define QUERIES 8
 #define SIMDGROUPS (THREADS / 32)
@@ -29,11 +29,10 @@ struct Centres {
 struct Candidates {
     device const float* points;
     device const uint2* lists;        // `size` pairs of key and index a query
-    uint dim;
     uint size;
 };
 
-// Four candidates of a lane: points, or places in lists.
+// Four candidates of a lane: points, or places in lists. Past the end stands the last point.
 struct Four {
     uint at[4];
     float3 point[4];
@@ -45,12 +44,13 @@ static inline uint place_in_block(uint begin, uint u, uint lane) {
     return begin + u * 32 + ((lane + u * 11 + (begin / BLOCK) * 5) & 31);
 }
 
-static inline float3 read_point(device const float* points, uint i, uint dim) {
-    device const float* p = points + ulong(i) * dim;
-    // no branch, around which fast math would sum in another order
-    const float x = p[0], y = p[min(dim - 1, 1u)], z = p[min(dim - 1, 2u)];
-    // a coordinate of zero in both points leaves every bit of the distance as it is
-    return float3(x, dim > 1 ? y : 0.0f, dim > 2 ? z : 0.0f);
+static inline float3 read_point(device const float* points, uint i) {
+    device const float* p = points + ulong(i) * DIM;
+#if DIM == 3
+    return float3(p[0], p[1], p[2]);
+#else
+    return float3(p[0], p[1], 0.0f);  // zero in both points leaves every bit of the distance as it is
+#endif
 }
 
 static inline uint point_key(float3 point, float3 centre) {
@@ -62,9 +62,7 @@ static inline Four read_four(Candidates from, uint begin, uint lane) {
     for (uint u = 0; u < 4; ++u) {
         four.at[u] = place_in_block(begin, u, lane);
 #if !LISTS
-        // past the end a point that is not finite
-        four.point[u] = float3(as_type<float>(NOTHING));
-        if (four.at[u] < from.size) four.point[u] = read_point(from.points, four.at[u], from.dim);
+        four.point[u] = read_point(from.points, min(four.at[u], from.size - 1));
 #endif
     }
     return four;
@@ -88,11 +86,13 @@ static inline void find_minima(
     uint visit = 0;
     for (uint b = first_block + thread_number / 32; b < end_block; b += SIMDGROUPS * sample, visit += 4) {
         const Four four = read_four(from, b * BLOCK, thread_number & 31);
+        const bool partial = (b + 1) * BLOCK > from.size;
         for (uint slot = 0; slot < slots.count; ++slot) {
             const float4 centre = centres.at[slot];
             const uint lowest = centres.any_taken ? as_type<uint>(centre.w) + 1 : 0;
             uint key[4];
             for (uint u = 0; u < 4; ++u) key[u] = key_of(from, four, u, slot, centre) - lowest;
+            for (uint u = 0; u < 4 && partial; ++u) key[u] = four.at[u] < from.size ? key[u] : NOTHING;
             threadgroup uint* own = slots.keys + slot * span + thread_number;
             if (each == 1) {
                 own[0] = min(own[0], min(min(key[0], key[1]), min(key[2], key[3])));
@@ -117,8 +117,10 @@ static inline uint choose(Slots slots, Centres centres, Candidates from, uint be
         const bool ties = bound != NOTHING && (LISTS || begin <= slots.bound_index[slot]);
         const uint taken = as_type<uint>(centre.w);
         const uint range = bound + uint(ties) - taken;
+        uint here = 0;
         for (uint u = 0; u < 4; ++u)
-            chosen |= uint(key_of(from, four, u, slot, centre) - taken < range) << (slot * 4 + u);
+            if (key_of(from, four, u, slot, centre) - taken < range) here |= 1u << u;
+        chosen |= here << (slot * 4);
     }
     return chosen;
 }
@@ -138,9 +140,9 @@ static inline uint gather(Slots slots, Centres centres, Candidates from, uint be
             i = pair.y;
 #else
             const float4 centre = centres.at[slot];
-            key = point_key(read_point(from.points, i, from.dim), centre.xyz);
+            key = point_key(read_point(from.points, i), centre.xyz);
             // too far for a float is a distance, a point that is not finite is none
-            wanted = key < INFINITE || takes_part(from.points + ulong(i) * from.dim, from.dim);
+            wanted = key < INFINITE || takes_part(from.points + ulong(i) * DIM, DIM);
             if (centres.any_taken)
                 wanted = wanted && comes_before(as_type<uint>(centre.w), centres.taken_index[slot], key, i);
 #endif
@@ -169,7 +171,6 @@ kernel void knn(
     uint group [[threadgroup_position_in_grid]],
     uint thread_number [[thread_index_in_threadgroup]])
 {
-    const uint dim = uint(shape[0]);
     const bool equal_clouds = shape[1] != 0;
     const uint rows_each = uint(shape[2]);
     const bool euclidean = shape[4] != 0;
@@ -181,8 +182,9 @@ kernel void knn(
     const uint end_row = uint(shape[10]);
     const uint queries = uint(shape[11]);      // of a threadgroup, 1 to QUERIES
     const uint parts = uint(shape[13]);        // threadgroups that share the points of a query
-    const uint sample = uint(shape[14]);       // one block in so many makes the threshold
-    const uint pairs = uint(shape[15]);        // of a row of `lists`, if these are searched
+    const uint most_sample = uint(shape[14]);  // one block in up to so many makes the threshold ...
+    const uint sampled = uint(shape[15]);      // ... and so many points at least
+    const uint pairs = uint(shape[16]);        // of a row of `lists`, if these are searched
 
     threadgroup uint keys[PAIRS];
     threadgroup uint indices[PAIRS];
@@ -205,7 +207,6 @@ kernel void knn(
     centres.taken_index = taken_index;
     centres.any_taken = !LISTS && place > 0;
     Candidates from;
-    from.dim = dim;
 
     const uint row_groups = (end_row - first_row + queries - 1) / queries;
     const uint part = group / row_groups;
@@ -232,7 +233,7 @@ kernel void knn(
         const long shown = equal_clouds ? 0 : begin;  // index of the cloud's first point
         slots.count = next - run;
         from.size = LISTS ? pairs : end > begin ? uint(end - begin) : 0;
-        from.points = ref + ulong(begin) * dim;
+        from.points = ref + ulong(begin) * DIM;
         from.lists = lists + ulong(run - first_row) * pairs;
         const uint blocks = (from.size + BLOCK - 1) / BLOCK;
         const uint part_blocks = (blocks + parts - 1) / parts;
@@ -247,14 +248,14 @@ kernel void knn(
             float3 c = float3(0.0f);
             bool searched = true;
 #if !LISTS
-            c = read_point(query, row, dim);
-            searched = takes_part(query + ulong(row) * dim, dim);
+            c = read_point(query, row);
+            searched = takes_part(query + ulong(row) * DIM, DIM);
             if (place > 0) {
                 const long previous = index[ulong(row) * k + place - 1];
                 searched = searched && previous >= 0;
                 if (searched) {
                     taken = uint(previous - shown);
-                    taken_key = point_key(read_point(from.points, taken, dim), c);
+                    taken_key = point_key(read_point(from.points, taken), c);
                 }
             }
 #endif
@@ -267,6 +268,7 @@ kernel void knn(
         threadgroup_barrier(mem_flags::mem_threadgroup);
 
         if ((end_block - first_block) * BLOCK > slots.segment) {
+            const uint sample = clamp((end_block - first_block) * BLOCK / sampled, 1u, most_sample);
             find_minima(slots, centres, from, first_block, end_block, sample, thread_number);
             threadgroup_barrier(mem_flags::mem_threadgroup);
             sort_slots(slots, max(slots.segment, uint(THREADS)), width, thread_number);
