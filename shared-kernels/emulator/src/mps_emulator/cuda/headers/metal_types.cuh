@@ -59,8 +59,9 @@ template <class T> constexpr bool is_signed = T(-1) < T(0);
 #define MSL_IF(...) typename ::__msl::enable<(__VA_ARGS__), int>::type = 0
 }  // namespace __msl
 
+// alignas: of an attribute after the body NVRTC knows the layout, but loads the parts one by one
 namespace metal {
-template <class T> struct vec<T, 2> {
+template <class T> struct alignas(2 * sizeof(T)) vec<T, 2> {
   T x, y;
   vec() = default;
   MSL_IN constexpr vec(T a) : x(a), y(a) {}
@@ -73,8 +74,8 @@ template <class T> struct vec<T, 2> {
     return vec<T, sizeof...(I)>((*this)[I]...);                                                \
   }
   MSL_COMMON(2)
-} __attribute__((aligned(2 * sizeof(T))));
-template <class T> struct vec<T, 3> {
+};
+template <class T> struct alignas(4 * sizeof(T)) vec<T, 3> {
   T x, y, z;
   vec() = default;
   MSL_IN constexpr vec(T a) : x(a), y(a), z(a) {}
@@ -83,8 +84,8 @@ template <class T> struct vec<T, 3> {
   MSL_IN constexpr vec(T a, vec<T, 2> b) : x(a), y(b.x), z(b.y) {}
   template <class U> MSL_IN explicit constexpr vec(vec<U, 3> v) : x(T(v.x)), y(T(v.y)), z(T(v.z)) {}
   MSL_COMMON(3)
-} __attribute__((aligned(4 * sizeof(T))));
-template <class T> struct vec<T, 4> {
+};
+template <class T> struct alignas(4 * sizeof(T)) vec<T, 4> {
   T x, y, z, w;
   vec() = default;
   MSL_IN constexpr vec(T a) : x(a), y(a), z(a), w(a) {}
@@ -96,7 +97,7 @@ template <class T> struct vec<T, 4> {
   template <class U> MSL_IN explicit constexpr vec(vec<U, 4> v)
       : x(T(v.x)), y(T(v.y)), z(T(v.z)), w(T(v.w)) {}
   MSL_COMMON(4)
-} __attribute__((aligned(4 * sizeof(T))));
+};
 
 // ---- component by component; a scalar beside a vector is repeated
 }  // namespace metal
