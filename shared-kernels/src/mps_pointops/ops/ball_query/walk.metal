@@ -197,15 +197,16 @@ kernel void ball_walk(
         bool arrived = true;
         while (true) {
             if (arrived) {
+                // everything is read and tested at once: a branch would wait for each part of a box
                 const uint child = base + lane;
-                open = NOTHING;
-                if (child < uint(levels[2 * level + 1])) {
-                    device const float4* box = boxes + 2 * (ulong(levels[2 * level]) + child);
-                    const float4 low = box[0];
-                    const float4 high = box[1];
-                    const uint least = as_type<uint>(low.w);
-                    if (least < worst && as_type<uint>(high.w) >= at && reaches(ball, low, high)) open = max(least, at);
-                }
+                const uint count_here = uint(levels[2 * level + 1]);
+                device const float4* box = boxes + 2 * (ulong(levels[2 * level]) + min(child, count_here - 1));
+                const float4 low = box[0];
+                const float4 high = box[1];
+                const uint least = as_type<uint>(low.w);
+                const bool opens = (child < count_here) & (least < worst) & (as_type<uint>(high.w) >= at) &
+                    reaches(ball, low, high);
+                open = opens ? max(least, at) : NOTHING;
                 arrived = false;
                 ++steps;
 #if COUNT == 1
@@ -214,7 +215,7 @@ kernel void ball_walk(
                     for (; open_leaves != 0; open_leaves &= open_leaves - 1) {
                         const float4 point = leaves[ulong(base + ctz(open_leaves)) * 32 + lane];
                         const uint candidate = as_type<uint>(point.w);
-                        const bool hit = candidate >= at && candidate < end && candidate != same && contains(ball, point.xyz);
+                        const bool hit = (candidate >= at) & (candidate < end) & (candidate != same) & contains(ball, point.xyz);
                         found += popcount(votes_of(hit));
                     }
                     if (found >= places.width) break;
@@ -242,7 +243,7 @@ kernel void ball_walk(
 #if COUNT == 0
             const float4 point = leaves[ulong(child) * 32 + lane];
             const uint candidate = as_type<uint>(point.w);
-            const bool hit = candidate >= at && candidate < worst && candidate != same && contains(ball, point.xyz);
+            const bool hit = (candidate >= at) & (candidate < worst) & (candidate != same) & contains(ball, point.xyz);
             const uint votes = votes_of(hit);
             ++steps;
             if (worst - at <= steps * cut) {
