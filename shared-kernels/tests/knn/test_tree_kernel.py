@@ -4,9 +4,13 @@ import pytest
 import torch
 
 import mps_emulator
+import mps_pointops
+import mps_pointops.ops.knn.mps as knn_mps
 import mps_pointops.ops.knn.tree as kernels
-from mps_pointops._metal import dispatch, launch
+from mps_pointops import flat
+from mps_pointops._metal import choices, dispatch, launch
 from mps_pointops._rules import Rule
+from mps_pointops.ops.knn import few
 from mps_pointops.ops.knn.cpu import knn_cpu
 from mps_pointops.ops.knn.reference import knn_reference
 from mps_pointops.ops.knn.tree import tree_knn
@@ -62,10 +66,15 @@ def test_sizes(name, size):
     _check(_queries(name, ref, rows=6), ref, min(size, 20))
 
 
-@pytest.mark.parametrize("size", [1, 31, 32, 33, 1025])
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 200])
 @pytest.mark.parametrize("name", CLOUDS)
 def test_own_points(name, size):
     _check_own(cloud(name, size), 7)
+
+
+@pytest.mark.parametrize("name", ["lattice", "not_finite"])
+def test_own_points_on_two_levels(name):
+    _check_own(cloud(name, 1025), 7)
 
 
 @pytest.mark.parametrize("rule", [Rule.SEPARATE, Rule.FMA_XYZ, Rule.FMA_YXZ])
@@ -73,7 +82,7 @@ def test_own_points(name, size):
 def test_rules(name, rule):
     ref = cloud(name, 300)
     _check(_queries(name, ref), ref, 33, rule)
-    _check_own(ref, 16, rule)
+    _check_own(ref[:100], 16, rule)
 
 
 @pytest.mark.parametrize("k", [0, 1, 31, 32, 33, 64, 127, 128, 129, 511, 512])
@@ -83,10 +92,10 @@ def test_k(name, k):
     _check(_queries(name, ref, rows=4), ref, k)
 
 
-@pytest.mark.parametrize("k", [0, 1, 2, 8, 9, 15, 16, 17, 31, 32, 33])
-@pytest.mark.parametrize("name", ["random", "lattice"])
+@pytest.mark.parametrize("k", [0, 1, 31, 32, 33, 130])
+@pytest.mark.parametrize("name", ["lattice", "not_finite"])
 def test_k_of_own_points(name, k):
-    _check_own(cloud(name, 200), k)
+    _check_own(cloud(name, 160), k)
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -98,6 +107,15 @@ def test_k_beyond_what_one_pass_keeps_and_beyond_the_points(name):
     d2, wanted = knn_reference(query, ref, 1200)
     assert_same_bits(index, wanted)
     assert_same_bits(distance, d2)
+
+
+def test_several_passes_for_own_points():
+    points = cloud("not_finite", 24)
+    tree = tree_reference(points).to("mps")
+    got = tree_knn(tree, points.to("mps"), None, None, 1, 600, False, 0, own=True)
+    wanted = knn_reference(points, points, 600)
+    assert_same_bits(got[1], wanted[1])
+    assert_same_bits(got[0], wanted[0])
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -122,9 +140,9 @@ def test_fewer_coordinates(dim, rule):
 
 @pytest.mark.parametrize("name", SPREADS)
 def test_spreads(name):
-    ref = _spread(name, 2500)
+    ref = _spread(name, 1500)
     _check(_queries("random", ref), ref, 20)
-    _check_own(ref, 16)
+    _check_own(ref[:300], 16)
 
 
 def test_three_levels():
@@ -143,7 +161,7 @@ def test_three_levels():
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("name", ["random", "lattice", "not_finite", "all_equal"])
 def test_clouds(name, own):
-    """Clouds of no points, of one, in one leaf and over several; also in a tree that ignores them."""
+    """Clouds of no points, of one, in one leaf, over several; also in a tree that ignores them."""
     sizes = torch.tensor([40, 0, 1, 300, 5, 5, 65, 0])
     ends = sizes.cumsum(0)
     points = torch.cat([cloud(name, int(n), seed=i) for i, n in enumerate(sizes) if n])
@@ -174,7 +192,8 @@ def test_no_points_and_no_queries():
     empty, some = torch.empty(0, 3), cloud("random", 5)
     tree = tree_reference(empty).to("mps")
     distance, index = tree_knn(tree, some.to("mps"), None, None, 1, 2, True, 0)
-    assert (distance == torch.inf).all() and (index == -1).all() and index.shape == (5, 2)
+    assert_same_bits(distance, torch.full((5, 2), torch.inf))
+    assert_same_bits(index, torch.full((5, 2), -1))
     assert tree_knn(tree, empty.to("mps"), None, None, 1, 2, True, 0, own=True)[1].shape == (0, 2)
     tree = tree_reference(some).to("mps")
     assert tree_knn(tree, empty.to("mps"), None, None, 1, 2, True, 0)[0].shape == (0, 2)
@@ -198,24 +217,25 @@ def test_what_cannot_matter_is_not_looked_at():
 @pytest.mark.parametrize("own", [False, True])
 def test_long_work_is_cut_into_dispatches(monkeypatch, own):
     launches = []
-    monkeypatch.setattr(dispatch, "STEPS_PER_DISPATCH", 3 * 200 * (64 if own else 16))
+    monkeypatch.setattr(dispatch, "STEPS_PER_DISPATCH", 3 * 200 * 16)
 
     def counted(*arguments, **grid):
         launches.append(grid)
         launch(*arguments, **grid)
 
     monkeypatch.setattr(kernels, "launch", counted)
+    ref = cloud("lattice", 200)
     if own:
-        _check_own(cloud("lattice", 900), 7)  # 29 leaves, 8 at a time
+        _check_own(ref, 7)
     else:
-        _check(cloud("lattice", 50), cloud("lattice", 200), 7)
-    assert len(launches) == 4
+        _check(ref[:50], ref, 7)
+    assert len(launches) == (13 if own else 4)
 
 
 @pytest.mark.skipif(not mps_emulator.is_installed(), reason="a real GPU cannot be told how to run")
-@pytest.mark.parametrize("fast", [False, True])
-@pytest.mark.parametrize("version", [310, 320])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("fast", "version", "seed"), [(False, 310, 1), (True, 310, 2), (True, 320, 3)]
+)
 def test_modes(monkeypatch, fast, version, seed):
     from mps_emulator.shader import options
 
@@ -223,8 +243,70 @@ def test_modes(monkeypatch, fast, version, seed):
     monkeypatch.setattr(options, "metal_version", version)
     monkeypatch.setattr(options, "seed", seed)
     monkeypatch.setattr(kernels.SOURCE, "_kernels", {})
-    monkeypatch.setattr(kernels.OWN, "_kernels", {})
     for name in CLOUDS:
-        ref = cloud(name, 200)
+        ref = cloud(name, 100)
         _check(_queries(name, ref, rows=4), ref, 40)
-        _check_own(ref, 12)
+        _check_own(ref[:40], 12)
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """The operator always builds a tree; what the searches in it were told of their queries."""
+    monkeypatch.setattr(choices, "KNN_TREE_POINTS", 1)
+    monkeypatch.setattr(choices, "KNN_TREE_SHARE", 0)
+    monkeypatch.setattr(choices, "KNN_TREE_PAIRS", 0)
+    monkeypatch.setattr(few, "suits", lambda *sizes: False)
+    told = []
+
+    def search(*arguments, own):
+        told.append(own)
+        return tree_knn(*arguments, own=own)
+
+    monkeypatch.setattr(knn_mps, "tree_knn", search)
+    return told
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_the_operator_on_a_tree(always, name):
+    ref = torch.stack([cloud(name, 90), cloud(name, 90, seed=1)])
+    query = torch.stack([cloud(name, 9, seed=2), cloud(name, 9, seed=3)])
+    moved = ref.to("mps")
+    with mps_emulator.count_readbacks() as reads:
+        got = [mps_pointops.knn(q, moved, 11) for q in (query.to("mps"), moved)]
+    assert reads.count == 0
+    assert always == [False, True]
+    for (distance, index), q in zip(got, (query, ref), strict=True):
+        wanted = mps_pointops.knn(q, ref, 11)
+        assert_same_bits(index, wanted[1])
+        assert_same_bits(distance, wanted[0])
+
+
+def test_other_points_in_the_same_memory(always):
+    points = cloud("random", 120).to("mps")
+    for query, ref in ((points[:60], points[60:]), (points[:60], points), (points, points[:60])):
+        distance, _ = mps_pointops.knn(query[None], ref[None], 3)
+        assert_same_bits(distance, mps_pointops.knn(query[None].cpu(), ref[None].cpu(), 3)[0])
+    assert always == [False] * 3
+
+
+@pytest.mark.parametrize("name", ["random", "not_finite"])
+def test_ragged_calls_on_a_tree(always, name):
+    sizes = torch.tensor([40, 0, 1, 300, 65, 0, 7])
+    x = torch.cat([cloud(name, int(n), seed=i) for i, n in enumerate(sizes) if n])
+    batch = torch.repeat_interleave(torch.arange(7), sizes)
+    y, batch_y = cloud(name, 70, seed=5), torch.arange(70) * 7 // 70
+    for q, b in ((y, batch_y), (x, batch)):
+        moved = [t.to("mps") for t in (x, q, batch, b)]
+        if q is x:
+            moved[1], moved[3] = moved[0], moved[2]
+        assert torch.equal(flat.knn(*moved[:2], 9, *moved[2:]).cpu(), flat.knn(x, q, 9, batch, b))
+    assert always == [False, True]
+
+
+def test_sizes_that_suit_a_tree():
+    assert knn_mps.suits_tree(100_000, 100_000, 3, 16)
+    assert knn_mps.suits_tree(100_000, 100_000, 1, 128)
+    assert not knn_mps.suits_tree(100_000, 100_000, 4, 16)
+    assert not knn_mps.suits_tree(100_000, 1000, 3, 16)
+    assert not knn_mps.suits_tree(100, 100_000, 3, 16)
+    assert not knn_mps.suits_tree(100_000, 100_000, 3, 50_000)

@@ -21,7 +21,7 @@ static inline float ordered_norm3(float x, float y, float z) {
 #endif
 }
 
-// Key that no point in a box is below, for a query or, `low` and `high`, for all queries in a box.
+// Key that no point in a box is below, for a query or, `low` and `high`, all queries in a box.
 static inline uint gap_key(float4 box_low, float4 box_high, float3 low, float3 high) {
     const float x = max(max(box_low.x - high.x, low.x - box_high.x), 0.0f);
     const float y = max(max(box_low.y - high.y, low.y - box_high.y), 0.0f);
@@ -87,28 +87,6 @@ static inline void start_list(thread uint* key, thread uint* index, uint width, 
         const bool used = r * 32 + lane >= ROWS * 32 - width;
         key[r] = used ? NOTHING : 0;
         index[r] = used ? NOTHING : 0;
-    }
-}
-
-// One pair, the same in all lanes, that comes before the last slot.
-static inline void insert_pair(thread uint* key, thread uint* index, uint new_key, uint new_index, ushort lane) {
-    uint carried_key = new_key;
-    uint carried_index = new_index;
-    for (uint r = 0; r < ROWS; ++r) {
-        const bool moves = comes_before(carried_key, carried_index, key[r], index[r]);
-        const uint last_key = simd_broadcast(key[r], 31);
-        const uint last_index = simd_broadcast(index[r], 31);
-        const uint left_key = simd_shuffle_up(key[r], 1);
-        const uint left_index = simd_shuffle_up(index[r], 1);
-        const bool enters = lane == 0 || !comes_before(carried_key, carried_index, left_key, left_index);
-        if (moves) {
-            key[r] = enters ? carried_key : left_key;
-            index[r] = enters ? carried_index : left_index;
-        }
-        if (comes_before(carried_key, carried_index, last_key, last_index)) {
-            carried_key = last_key;
-            carried_index = last_index;
-        }
     }
 }
 

@@ -1,24 +1,19 @@
 // k nearest neighbours by (distance, index) in a tree: one simdgroup a query.
 //
-// The 32 lanes look at the 32 children of a node. Of all that are open the nearest child of the node
-// last opened comes next, until it is too far or none is left; then the walk goes on one level above.
+// The 32 lanes look at the 32 children of a node; the nearest child comes next, then the nearest of
+// its children, down to a leaf, whose 32 points are looked at together. When the nearest child left is too
+// far, or none is left, the walk goes on one level above. Queries that are points of the tree begin with
+// the leaf they lie in.
 // The ROWS * 32 best pairs live in registers, sorted across lanes and rows. Points before the last place
-// wait in a queue; a batch of them is sorted and merged at once, a few are inserted one by one.
+// wait in a queue; BATCH of them or more are sorted and merged at once.
 // A dispatch fills the places [place, place + width) of every row of the result; a later one takes only
 // pairs after the last place before it, so k is not limited.
 //
 // RULE: arithmetic.metal. ROWS: places kept, in 32s.
 
 #define QUERIES_PER_GROUP 8
-#ifndef POLICY
-#define POLICY (ROWS > 1)
-#endif
-#ifndef FEW
-#define FEW 4
-#endif
-#ifndef BATCH
-#define BATCH 16
-#endif
+// the longer a list, the more a merge costs; fewer merges cost more leaves
+#define BATCH (ROWS == 1 ? 16 : 32)
 
 [[max_total_threads_per_threadgroup(256)]]
 kernel void tree_knn(
@@ -44,7 +39,8 @@ kernel void tree_knn(
     const uint width = uint(shape[7]);
     const uint first_row = uint(shape[8]);
     const uint end_row = uint(shape[9]);
-    const uint top = uint(shape[10]);  // number of levels
+    const uint top = uint(shape[10]);     // number of levels
+    const bool own_points = shape[11] != 0;  // the queries are the points: a row of simdgroups takes them in tree order
 
     threadgroup uint queue_key[QUERIES_PER_GROUP * 64];
     threadgroup uint queue_index[QUERIES_PER_GROUP * 64];
@@ -56,17 +52,34 @@ kernel void tree_knn(
     threadgroup uint* above_bound = open_bound + simdgroup * (LEVELS - 1) * 32 + lane;
     threadgroup uint* above_least = open_least + simdgroup * (LEVELS - 1) * 32 + lane;
 
-    const uint row = first_row + group * QUERIES_PER_GROUP + simdgroup;
-    if (row >= end_row) return;
+    const uint turn = first_row + group * QUERIES_PER_GROUP + simdgroup;
+    if (turn >= end_row) return;
+    device const float* centre = query + ulong(turn) * dim;
+    bool open = is_finite_point(centre, dim);
+    uint row = turn;
+    uint own_leaf = NOTHING;
+    float3 q;
+    if (own_points) {
+        // a point that takes no part is nowhere in the tree
+        for (uint slot = lane; !open && slot < width; slot += 32) {
+            distance[ulong(turn) * k + place + slot] = as_type<float>(INFINITE);
+            index[ulong(turn) * k + place + slot] = -1;
+        }
+        const float4 own = leaves[turn];
+        row = as_type<uint>(own.w);
+        if (row == NOTHING) return;
+        q = float3(own.x, own.y, own.z);
+        own_leaf = turn / 32;
+        open = true;
+    } else {
+        const float coordinate = lane < dim ? centre[lane] : 0.0f;
+        q = float3(simd_broadcast(coordinate, 0), simd_broadcast(coordinate, 1), simd_broadcast(coordinate, 2));
+    }
     const long cloud = equal_clouds ? row / uint(shape[2]) : 0;
     const long from = equal_clouds ? cloud * shape[3] : first[row];
     const long to = equal_clouds ? from + shape[3] : last[row];
     const uint begin = uint(from);
     const uint end = to > from ? uint(to) : begin;
-    device const float* centre = query + ulong(row) * dim;
-    const float coordinate = lane < dim ? centre[lane] : 0.0f;
-    const float3 q =
-        float3(simd_broadcast(coordinate, 0), simd_broadcast(coordinate, 1), simd_broadcast(coordinate, 2));
 
     uint key[ROWS];
     uint number[ROWS];
@@ -79,40 +92,47 @@ kernel void tree_knn(
     const bool any_taken = place > 0;
     const uint taken_key = any_taken ? taken[2 * ulong(row)] : 0;
     const uint taken_index = any_taken ? taken[2 * ulong(row) + 1] : 0;
-    bool open = begin < end && is_finite_point(centre, dim) && !(any_taken && taken_index == NOTHING);
+    open = open && begin < end && !(any_taken && taken_index == NOTHING);
 
     uint level = top;  // the children are nodes of the level below; those of level 0 are points
     uint base = 0;     // number of the first child
     Child child = no_child();
     bool arrived = true;
+    bool at_own = own_points;
     while (open) {
-        if (arrived) {
-            arrived = false;
-            child = no_child();
-            if (base + lane < uint(levels[2 * level - 1])) {
-                child = look_at_box(boxes, ulong(levels[2 * level - 2]) + base + lane, q, q, begin, end);
+        uint leaf = own_leaf;
+        if (!at_own) {
+            if (arrived) {
+                arrived = false;
+                child = no_child();
+                if (base + lane < uint(levels[2 * level - 1])) {
+                    child = look_at_box(boxes, ulong(levels[2 * level - 2]) + base + lane, q, q, begin, end);
+                }
             }
+            const ushort pick = nearest_child(child, worst_key);
+            const uint nearest = simd_broadcast(child.bound, pick);
+            if (!comes_before(nearest, simd_broadcast(child.least, pick), worst_key, worst_index)) {
+                if (level == top) break;
+                ++level;
+                base = (base >> 10) << 5;
+                child.bound = above_bound[(level - 2) * 32];
+                child.least = above_least[(level - 2) * 32];
+                continue;
+            }
+            if (lane == pick) child = no_child();
+            leaf = base + pick;
+            if (level > 1) {
+                above_bound[(level - 2) * 32] = child.bound;
+                above_least[(level - 2) * 32] = child.least;
+                base = leaf * 32;
+                --level;
+                arrived = true;
+                continue;
+            }
+            if (leaf == own_leaf) continue;
         }
-        const ushort pick = nearest_child(child, worst_key);
-        const uint nearest = simd_broadcast(child.bound, pick);
-        if (!comes_before(nearest, simd_broadcast(child.least, pick), worst_key, worst_index)) {
-            if (level == top) break;
-            ++level;
-            base = (base >> 10) << 5;
-            child.bound = above_bound[(level - 2) * 32];
-            child.least = above_least[(level - 2) * 32];
-            continue;
-        }
-        if (lane == pick) child = no_child();
-        if (level > 1) {
-            above_bound[(level - 2) * 32] = child.bound;
-            above_least[(level - 2) * 32] = child.least;
-            base = (base + pick) * 32;
-            --level;
-            arrived = true;
-            continue;
-        }
-        const float4 point = leaves[ulong(base + pick) * 32 + lane];
+        at_own = false;
+        const float4 point = leaves[ulong(leaf) * 32 + lane];
         const uint candidate_index = as_type<uint>(point.w);
         const uint candidate = point_key(point, q);
         bool wanted = candidate_index >= begin && candidate_index < end &&
@@ -120,20 +140,6 @@ kernel void tree_knn(
         if (any_taken) wanted = wanted && comes_before(taken_key, taken_index, candidate, candidate_index);
         uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(wanted))));
         if (votes == 0) continue;
-#if POLICY == 0
-        if (popcount(votes) > FEW) {
-            insert_batch(key, number, wanted ? candidate : NOTHING, wanted ? candidate_index : NOTHING, lane);
-        } else {
-            for (; votes != 0; votes &= votes - 1) {
-                const ushort from_lane = ushort(ctz(votes));
-                const uint new_key = simd_broadcast(candidate, from_lane);
-                const uint new_index = simd_broadcast(candidate_index, from_lane);
-                insert_pair(key, number, new_key, new_index, lane);
-            }
-        }
-        worst_key = simd_broadcast(key[ROWS - 1], 31);
-        worst_index = simd_broadcast(number[ROWS - 1], 31);
-#else
         if (wanted) {
             const uint place_in_queue = waiting + popcount(votes & ((1u << lane) - 1u));
             waiting_key[place_in_queue] = candidate;
@@ -150,15 +156,12 @@ kernel void tree_knn(
         worst_key = simd_broadcast(key[ROWS - 1], 31);
         worst_index = simd_broadcast(number[ROWS - 1], 31);
         simdgroup_barrier(mem_flags::mem_threadgroup);
-#endif
     }
-#if POLICY == 1
     if (waiting > 0) {
         insert_batch(
             key, number, lane < waiting ? waiting_key[lane] : NOTHING,
             lane < waiting ? waiting_index[lane] : NOTHING, lane);
     }
-#endif
     const uint unused = ROWS * 32 - width;
     for (uint r = 0; r < ROWS; ++r) {
         const uint slot = r * 32 + lane;

@@ -19,18 +19,6 @@ SOURCE = Source(
     kernels=("tree_knn",),
 )
 
-# places a query keeps in the registers of its lane
-SLOTS = (8, 16, 32)
-LEAVES_PER_GROUP = 4
-OWN = Source(
-    __package__,
-    "tree_own",
-    {"RULE": (0, 1, 2), "DIM": (3,), "SLOTS": SLOTS},
-    "simd32",
-    "tree_walk",
-    kernels=("tree_knn_own",),
-)
-
 
 def tree_knn(
     tree: Tree,
@@ -60,9 +48,6 @@ def tree_knn(
     levels = [number for level in tree.levels for number in level]
     size = tree.size // clouds if equal else tree.size
     shape = [dim, int(equal), rows // clouds if equal else rows, size, int(euclidean), k]
-    if own and k <= SLOTS[-1]:
-        _search_own(tree, query, first, last, shape, levels, distance, index, rule)
-        return distance, index
     most = ROWS[-1] * 32
     # read only where there are several passes
     taken = torch.empty((rows if k > most else 1, 2), dtype=torch.int32, device=query.device)
@@ -80,43 +65,12 @@ def tree_knn(
                 distance,
                 index,
                 taken,
-                [*shape, place, width, begin, end, len(levels) // 2],
+                [*shape, place, width, begin, end, len(levels) // 2, int(own)],
                 levels,
                 groups=-(-(end - begin) // QUERIES_PER_GROUP),
                 group_size=32 * QUERIES_PER_GROUP,
             )
     return distance, index
-
-
-def _search_own(
-    tree: Tree,
-    points: Tensor,
-    first: Tensor | None,
-    last: Tensor | None,
-    shape: list[int],
-    levels: list[int],
-    distance: Tensor,
-    index: Tensor,
-    rule: int,
-) -> None:
-    k = shape[-1]
-    kernel = OWN.kernel(rule, 3, next(s for s in SLOTS if s >= k))
-    shape = [shape[0], shape[1], tree.size, *shape[3:]]
-    for begin, end in search_blocks(levels[1], 32 * _steps(shape[3], k), exact=False):
-        launch(
-            kernel,
-            points,
-            tree.leaves,
-            tree.boxes,
-            index if first is None else first,  # equal clouds read neither
-            index if last is None else last,
-            distance,
-            index,
-            [*shape, begin, end, len(levels) // 2],
-            levels,
-            groups=-(-(end - begin) // LEAVES_PER_GROUP),
-            group_size=32 * LEAVES_PER_GROUP,
-        )
 
 
 def _steps(size: int, k: int) -> int:
