@@ -47,17 +47,20 @@ def rank_order(points: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(interleave(cells, 10).argsort(kind="stable"))
 
 
-def leaves(points: torch.Tensor, order: torch.Tensor) -> float:
-    """Leaves that a search cannot pass over, on average."""
-    padded = torch.cat((order, order[-1:].expand(-len(order) % WIDTH)))
-    sets = points[padded].view(-1, WIDTH, 3)
-    low, high = sets.amin(1), sets.amax(1)
-    opened = 0
+def leaves(points: torch.Tensor, orders: tuple[torch.Tensor, ...]) -> list[float]:
+    """Leaves that a search cannot pass over, on average, for each order."""
+    boxes = []
+    for order in orders:
+        padded = torch.cat((order, order[-1:].expand(-len(order) % WIDTH)))
+        sets = points[padded].view(-1, WIDTH, 3)
+        boxes.append((sets.amin(1), sets.amax(1)))
+    opened = [0] * len(orders)
     for query in some_of(points, QUERIES):
         last = (points - query).square().sum(1).kthvalue(K).values
-        gap = torch.maximum(low - query, query - high).clamp(min=0)
-        opened += int((gap.square().sum(1) <= last).sum())
-    return opened / QUERIES
+        for number, (low, high) in enumerate(boxes):
+            gap = torch.maximum(low - query, query - high).clamp(min=0)
+            opened[number] += int((gap.square().sum(1) <= last).sum())
+    return [count / QUERIES for count in opened]
 
 
 def main() -> None:
@@ -77,7 +80,7 @@ def main() -> None:
         points = CLOUDS[name](options.points)
         ours = build(points.to(device)).order.cpu().long()
         orders = (ours, grid_order(points, 10), grid_order(points, 20), rank_order(points))
-        counts = "".join(f"{leaves(points, order):9.1f}" for order in orders)
+        counts = "".join(f"{count:9.1f}" for count in leaves(points, orders))
         print(f"{name:14}{counts}", flush=True)
 
 

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import Source, launch
-from mps_pointops.ops.inverse_index.inverse_index import stable_order
+from mps_pointops.ops.inverse_index.mps import STEPS, Sort
 from mps_pointops.spatial.layout import WIDTH, Tree, levels
 
-SAMPLES, POINTS_EACH = 256, 2  # as in keys.metal
+SAMPLES = 256  # as in keys.metal
 
 KEYS = Source(
     __package__,
     "keys",
-    {"RULE": (0,), "DIM": (0,)},
+    {"RULE": (0,), "DIM": (0,), "STEPS": STEPS},
     "tree_points",
     kernels=("make_frame", "make_keys"),
 )
@@ -61,12 +61,14 @@ def build(
         first = last = torch.empty(1, dtype=torch.int64, device=points.device)  # not read
     bits = key_bits(size)
     shape = [size, dim, first.shape[0] if ragged else 0, max(1, size // clouds), 2**bits // size]
-    make_frame, make_keys = (KEYS.kernel(0, 0, name=name) for name in KEYS.kernels)
+    sort = Sort(keys, bits)
+    make_frame, make_keys = (KEYS.kernel(0, 0, sort.steps, name=name) for name in KEYS.kernels)
     make_leaves, make_levels = (BOXES.kernel(0, 0, name=name) for name in BOXES.kernels)
     launch(make_frame, points, first, last, frame, shape[:4], groups=1, group_size=SAMPLES)
-    groups = -(-size // (256 * POINTS_EACH))
-    launch(make_keys, points, first, last, frame, keys, shape, groups=groups, group_size=256)
-    keys, order = stable_order(keys, 2**bits - 1)
+    ranges = (points, first, last)
+    launch(make_keys, *ranges, frame, keys, sort.table, shape, groups=sort.tiles, group_size=256)
+    sort.counted = True
+    keys, order = sort.run()
     starts = [start for start, _ in found] + [0]
     counts = [count for _, count in found]
     groups = -(-counts[0] // WIDTH)

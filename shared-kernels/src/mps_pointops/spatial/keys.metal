@@ -8,13 +8,15 @@
 //
 // frame: lower corner and scale of the grid of the Morton codes, then the samples, each
 // (first row of the cloud, upper and lower half of the code, its cloud's samples: first | end << 16).
+//
+// STEPS: points of a thread of make_keys, whose threadgroup makes the keys of a tile of the sort.
 
 #define SAMPLES 256
 #define SIMDGROUPS (SAMPLES / 32)
 #define AXIS_BITS 20
 #define HALF_BITS 30  // a half of a code is 10 bits of each axis
 #define FAR 512.0f
-#define POINTS_EACH 2  // of a thread of make_keys
+#define DIGITS 1024
 #define FRAME_HEAD 4
 
 // The rows of the cloud that holds a row, from the ranges of queries in the order of their clouds.
@@ -202,29 +204,31 @@ kernel void make_keys(
     device const long* last [[buffer(2)]],    // (ranges)
     device const uint* frame [[buffer(3)]],
     device uint* keys [[buffer(4)]],          // (N)
-    constant long* shape [[buffer(5)]],       // N, D, ranges, size of equal clouds, keys a place
-    uint group [[threadgroup_position_in_grid]],
+    device uint* table [[buffer(5)]],         // (tiles, DIGITS) keys by their last digit
+    constant long* shape [[buffer(6)]],       // N, D, ranges, size of equal clouds, keys a place
+    uint tile [[threadgroup_position_in_grid]],
     uint thread_number [[thread_index_in_threadgroup]])
 {
     const uint size = uint(shape[0]);
     const uint keys_each = uint(shape[4]);
     threadgroup uint4 samples[SAMPLES];
+    threadgroup atomic_uint counts[DIGITS];
+    for (uint d = thread_number; d < DIGITS; d += 256)
+        atomic_store_explicit(&counts[d], 0u, memory_order_relaxed);
     device const uint* entry = frame + FRAME_HEAD + thread_number * 4;
     samples[thread_number] = uint4(entry[0], entry[1], entry[2], entry[3]);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const float3 low = float3(as_type<float>(frame[0]), as_type<float>(frame[1]), as_type<float>(frame[2]));
     const float scale = as_type<float>(frame[3]);
 
-    for (uint i = 0; i < POINTS_EACH; ++i) {
-        const uint row = (group * POINTS_EACH + i) * 256 + thread_number;
+    #pragma unroll 1
+    for (uint i = 0; i < STEPS; ++i) {
+        const uint row = (tile * STEPS + i) * 256 + thread_number;
         if (row >= size) break;
         const uint2 cloud = cloud_of(row, first, last, size, uint(shape[2]), uint(shape[3]));
         const uint width = (cloud.y - cloud.x) * keys_each;
         float3 point;
-        if (!load_point(points, row, uint(shape[1]), point)) {
-            keys[row] = cloud.x * keys_each + width - 1;
-            continue;
-        }
+        const bool finite = load_point(points, row, uint(shape[1]), point);
         const uint2 halves = code_of(point, low, scale);
         const uint3 own = uint3(cloud.x, halves.x, halves.y);
         uint before = 0;  // samples up to this point
@@ -269,7 +273,12 @@ kernel void make_keys(
         const uint rest = width - share * gaps;
         const uint start = share * gap_number + min(gap_number, rest);
         const uint share_here = share + (gap_number < rest ? 1 : 0);
-        const uint key = min(start + mulhi(part << 17, share_here), width - 1);
-        keys[row] = cloud.x * keys_each + key;
+        const uint within = finite ? start + mulhi(part << 17, share_here) : NOTHING;
+        const uint key = cloud.x * keys_each + min(within, width - 1);
+        keys[row] = key;
+        atomic_fetch_add_explicit(&counts[key % DIGITS], 1u, memory_order_relaxed);
     }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint d = thread_number; d < DIGITS; d += 256)
+        table[ulong(tile) * DIGITS + d] = atomic_load_explicit(&counts[d], memory_order_relaxed);
 }

@@ -23,36 +23,57 @@ SOURCE = Source(
 def stable_order_mps(keys: Tensor, highest: int) -> tuple[Tensor, Tensor]:
     """Operator kernel; arguments as the schema in `inverse_index.py`."""
     keys = keys.detach().contiguous()
-    count = keys.shape[0]
-    ordered, order = torch.empty_like(keys), torch.empty_like(keys)
-    if count == 0:
-        return ordered, order
-    steps = STEPS[count > SORT_LONG_TILES]
-    count_digits, place_tiles, move_pairs = (
-        SOURCE.kernel(0, 3, steps, name=name) for name in SOURCE.kernels
-    )
-    tiles = -(-count // (256 * steps))
-    placed = tiles > SORT_FEW_TILES
-    table = torch.empty((tiles + placed, _DIGITS), dtype=torch.int32, device=keys.device)
-    pairs, stride, bits = keys, 1, max(1, highest.bit_length())
-    for shift in range(0, bits, DIGIT_BITS):
-        last = shift + DIGIT_BITS >= bits
-        width = min(DIGIT_BITS, bits - shift)
-        shape = [count, stride, shift, width]
-        launch(count_digits, pairs, table, shape, groups=tiles, group_size=256)
-        if placed:
-            launch(place_tiles, table, tiles, groups=_DIGITS // 32, group_size=1024)
-        moved = keys.new_empty((0 if last else count, 2))
-        launch(
-            move_pairs,
-            pairs,
-            table,
-            ordered if last else moved,  # the last digit writes to the other two
-            ordered,
-            order,
-            [*shape, tiles, int(placed), int(last)],
-            groups=tiles,
-            group_size=256,
+    if keys.shape[0] == 0:
+        return torch.empty_like(keys), torch.empty_like(keys)
+    return Sort(keys, max(1, highest.bit_length())).run()
+
+
+class Sort:
+    """A sort of keys [n], int32, of so many bits, n from 1.
+
+    Attributes:
+        steps: A tile is 256 * steps keys.
+        tiles: How many there are.
+        table: Counts of the first digit, by tile [tiles or more, 1024], int32: whoever makes the
+            keys may fill it.
+        counted: Whether that was done.
+    """
+
+    def __init__(self, keys: Tensor, bits: int) -> None:
+        self.keys, self.bits = keys, bits
+        self.steps = STEPS[keys.shape[0] > SORT_LONG_TILES]
+        self.tiles = -(-keys.shape[0] // (256 * self.steps))
+        self.placed = self.tiles > SORT_FEW_TILES
+        rows = self.tiles + self.placed
+        self.table = torch.empty((rows, _DIGITS), dtype=torch.int32, device=keys.device)
+        self.counted = False
+
+    def run(self) -> tuple[Tensor, Tensor]:
+        """The keys in ascending order, and where each was; equal keys keep their order."""
+        keys, count = self.keys, self.keys.shape[0]
+        count_digits, place_tiles, move_pairs = (
+            SOURCE.kernel(0, 3, self.steps, name=name) for name in SOURCE.kernels
         )
-        pairs, stride = moved, 2
-    return ordered, order
+        ordered, order = torch.empty_like(keys), torch.empty_like(keys)
+        grid = {"groups": self.tiles, "group_size": 256}
+        pairs, stride = keys, 1
+        for shift in range(0, self.bits, DIGIT_BITS):
+            last = shift + DIGIT_BITS >= self.bits
+            shape = [count, stride, shift, min(DIGIT_BITS, self.bits - shift)]
+            if shift or not self.counted:
+                launch(count_digits, pairs, self.table, shape, **grid)
+            if self.placed:
+                launch(place_tiles, self.table, self.tiles, groups=_DIGITS // 32, group_size=1024)
+            moved = keys.new_empty((0 if last else count, 2))
+            launch(
+                move_pairs,
+                pairs,
+                self.table,
+                ordered if last else moved,  # the last digit writes to the other two
+                ordered,
+                order,
+                [*shape, self.tiles, int(self.placed), int(last)],
+                **grid,
+            )
+            pairs, stride = moved, 2
+        return ordered, order
