@@ -85,6 +85,20 @@ def test_cpu_tensors(tmp_path, run_here):
     assert row.repeats > 1
 
 
+@pytest.mark.parametrize(("script", "op"), [("search", "cpu_search"), ("fps", "cpu_fps")])
+def test_the_cpu_path_beside_others(script, op, tmp_path, run_here):
+    output = tmp_path / "rows.jsonl"
+    chosen = ("--quick", "--device", "cpu", "--repeats", "1", "--only", "sphere,sums")
+    code, printed = run_here(HERE / "cpu" / f"bench_{script}.py", *chosen, "--output", output)
+    assert code == 0, printed
+    rows = [row for row in read(output) if row.provider.startswith("ours")]
+    assert {row.op for row in rows} == {op}
+    assert {row.sizes["threads"] for row in rows} == {1, 2}
+    for row in rows:
+        assert row.mismatches == 0 < row.checked
+        assert row.host_time > 0
+
+
 WRONG = """
 import torch
 from harness import Bench, Provider

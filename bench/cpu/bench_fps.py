@@ -6,18 +6,16 @@ points, and its kd-line variant starts elsewhere. fpsample is no dependency of t
 without it the script says so and leaves its rows out.
 """
 
-import json
-import statistics
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
-from harness import Bench, Row, lattice, sphere
+from harness import OURS, Bench, lattice, sphere
+from turns import Call, compared, heading, on_threads, turns
 
 from mps_pointops import furthest_point_sample, scatter_points
 from mps_pointops._rules import Rule
@@ -39,9 +37,6 @@ CASES = (
 )
 # (clouds, channels, targets, positions, quick)
 SUMS = ((2, 16, 500, 600, True), (8, 64, 4_096, 32_768, False), (1, 3, 100_000, 500_000, False))
-THREADS = (1, 2)
-
-Call = Callable[[], torch.Tensor]
 
 
 def torch_loop(points: torch.Tensor, picks: int) -> torch.Tensor:
@@ -55,34 +50,6 @@ def torch_loop(points: torch.Tensor, picks: int) -> torch.Tensor:
     return chosen
 
 
-def turns(bench: Bench, case: str, own: dict[str, tuple[Call, torch.Tensor]], others: dict) -> None:
-    """Time all calls in turns; ours must equal what is expected, the others are counted."""
-    calls = {name: call for name, (call, _) in own.items()} | {n: c for n, (c, _) in others.items()}
-    wanted = {name: value for name, (_, value) in (own | others).items()}
-    wrong = {name: int((call() != wanted[name]).sum()) for name, call in calls.items()}
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(bench.options.repeats):
-        for name, call in calls.items():
-            begin = time.perf_counter()
-            call()
-            times[name].append((time.perf_counter() - begin) * 1e3)
-    for name in calls:
-        label = f"{case}, {torch.get_num_threads()} threads: {name}"
-        broken = name in own and wrong[name] > 0
-        bench.failed |= broken
-        median = None if broken else statistics.median(times[name])
-        shown = "-" if median is None else f"{median:.3f}"
-        checked = wanted[name].numel()
-        print(f"{label:70} {shown:>12} {wrong[name]:>6} of {checked}", flush=True)
-        if bench.options.output:
-            device = f"{bench.device_name} ({torch.get_num_threads()} used)"
-            repeats = bench.options.repeats
-            row = Row(bench.op, label, device, median, repeats, wrong[name], checked)
-            row.versions = bench._versions()
-            with bench.options.output.open("a") as file:
-                file.write(json.dumps(asdict(row)) + "\n")
-
-
 def sampling(bench: Bench, make: Callable[[int], torch.Tensor], case: tuple[int, ...]) -> None:
     clouds, size, picks = case
     points = make(size)
@@ -92,23 +59,22 @@ def sampling(bench: Bench, make: Callable[[int], torch.Tensor], case: tuple[int,
     def each(sample: Callable) -> Call:
         return lambda: torch.stack([torch.as_tensor(sample(c).astype("int64")) for c in array])
 
-    own = {}
+    calls, wanted = {}, {}
     for rule in (Rule.SEPARATE, Rule.FMA_YXZ):
-        wanted = furthest_point_sample_reference(points, picks, rule=rule).expand(clouds, picks)
-        name = rule.name.lower()
-        own[f"ours, {name}"] = (
-            lambda name=name: furthest_point_sample(xyz, picks, rule=name),
-            wanted,
-        )
-    others = {"torch loop": lambda: torch.stack([torch_loop(c, picks) for c in xyz])}
+        name = f"{OURS}, {rule.name.lower()}"
+        calls[name] = lambda r=rule: furthest_point_sample(xyz, picks, rule=r.name.lower())
+        expected = furthest_point_sample_reference(points, picks, rule=rule)
+        wanted[name] = expected.expand(clouds, picks)
     if fpsample is not None:
-        others["fpsample"] = each(lambda c: fpsample.fps_sampling(c, picks, start_idx=0))
-        others["fpsample kd-line, not exact"] = each(
+        calls["fpsample"] = each(lambda c: fpsample.fps_sampling(c, picks, start_idx=0))
+        calls["fpsample kd-line, not exact"] = each(
             lambda c: fpsample.bucket_fps_kdline_sampling(c, picks, 5, 0)
         )
-    wanted = own["ours, separate"][1]
-    beside = {name: (call, wanted) for name, call in others.items()}
-    turns(bench, f"{make.__name__} {clouds} x {size} -> {picks}", own, beside)
+    calls["torch loop"] = lambda: torch.stack([torch_loop(c, picks) for c in xyz])
+    separate = wanted[f"{OURS}, separate"]
+    wrong = {name: compared(call(), wanted.get(name, separate)) for name, call in calls.items()}
+    sizes = {"clouds": clouds, "points": size, "picks": picks}
+    turns(bench, make.__name__, sizes, calls, wrong)
 
 
 def sums(bench: Bench, case: tuple[int, ...]) -> None:
@@ -119,9 +85,13 @@ def sums(bench: Bench, case: tuple[int, ...]) -> None:
     wide = index.unsqueeze(1).expand_as(values)
     zeros = torch.zeros(clouds, channels, size)
     wanted = scatter_reference(values, index, size)
-    own = {"ours": (lambda: scatter_points(values, index, size), wanted)}
-    others = {"torch scatter_add": (lambda: zeros.scatter_add(2, wide, values), wanted)}
-    turns(bench, f"sums {clouds} x {channels} x {count} to {size}", own, others)
+    calls = {
+        OURS: lambda: scatter_points(values, index, size),
+        "torch scatter_add": lambda: zeros.scatter_add(2, wide, values),
+    }
+    wrong = {name: compared(call(), wanted) for name, call in calls.items()}
+    sizes = {"clouds": clouds, "channels": channels, "targets": size, "positions": count}
+    turns(bench, "sums", sizes, calls, wrong)
 
 
 def main() -> None:
@@ -130,14 +100,14 @@ def main() -> None:
         sys.exit("these rows are of CPU tensors: use --device cpu")
     if fpsample is None:
         print("fpsample is not installed: its rows are left out")
-    for threads in THREADS:
-        torch.set_num_threads(threads)
+    heading()
+    for _ in on_threads():
         for make in (sphere, lattice):
             for *case, quick in CASES:
-                if quick or not bench.options.quick:
+                if bench.wanted(make.__name__, quick=quick, points=case[1]):
                     sampling(bench, make, tuple(case))
         for *case, quick in SUMS:
-            if quick or not bench.options.quick:
+            if bench.wanted("sums", quick=quick):
                 sums(bench, tuple(case))
     bench.end()
 

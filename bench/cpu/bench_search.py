@@ -18,7 +18,7 @@ import torch
 from harness import OURS, Bench, lattice, sphere
 from memory import memory
 from scipy.spatial import cKDTree
-from turns import THREADS, compared, heading, turns
+from turns import compared, heading, on_threads, turns
 
 from mps_pointops import flat, knn
 
@@ -103,12 +103,11 @@ def main() -> None:
         sys.exit("these rows are of CPU tensors: use --device cpu")
     size = QUICK_SIZE if bench.options.quick else SIZE
     heading()
-    for threads in THREADS:
-        torch.set_num_threads(threads)
+    for _ in on_threads():
         for make in (sphere, lattice, equal):
             name, points = make.__name__, make(size)
             if bench.wanted(name, quick=True):
-                nearest(bench, name, points, size // 100, 128)
+                nearest(bench, name, points, min(1024, size // 50), 128)
                 if make is not equal:  # SciPy alone would take half a minute
                     nearest(bench, name, points, size, 16)
         for make in (sphere, lattice):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -17,6 +17,17 @@ from harness.rows import versions
 
 THREADS = (1, 2)
 Call = Callable[[], object]
+
+
+def on_threads() -> Iterator[int]:
+    """One number of threads of torch after the other; those there were come back."""
+    before = torch.get_num_threads()
+    try:
+        for threads in THREADS:
+            torch.set_num_threads(threads)
+            yield threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def heading() -> None:
