@@ -54,7 +54,7 @@ def suits_tree(rows: int, size: int, dim: int, k: int) -> bool:
 def _same_points(query: Tensor, ref: Tensor) -> bool:
     """Whether the queries are the points themselves, which is searched sooner."""
     return (
-        query.shape == ref.shape
-        and query.storage_offset() == ref.storage_offset()
+        list(query.shape) == list(ref.shape)
+        and int(query.storage_offset()) == int(ref.storage_offset())
         and query.untyped_storage().data_ptr() == ref.untyped_storage().data_ptr()
     )
