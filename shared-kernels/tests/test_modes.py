@@ -13,6 +13,8 @@ import mps_pointops
 from mps_pointops import flat
 from mps_pointops._metal import compile as compiling
 from mps_pointops._rules import Rule, Ties
+from mps_pointops.ops.ball_query import mps as ball_query_mps
+from mps_pointops.ops.ball_query import walk as ball_query_walk
 from mps_pointops.ops.ball_query.reference import ball_query_reference
 from mps_pointops.ops.fps.reference import furthest_point_sample_reference
 from mps_pointops.ops.knn.reference import knn_reference
@@ -113,3 +115,26 @@ def test_orders_of_threads_in_ragged_clouds():
     assert torch.equal(
         flat.radius(moved, moved, 0.6, b, b, 7).cpu(), flat.radius(x, x, 0.6, batch, batch, 7)
     )
+
+
+def _force_trees(monkeypatch):
+    for name in ("BALL_TREE_POINTS", "BALL_TREE_PAIRS"):
+        monkeypatch.setattr(ball_query_mps, name, 0)
+    for name, value in (("PROBE", 32), ("REACH", 0), ("WHOLE", 0)):
+        monkeypatch.setattr(ball_query_walk, f"BALL_{name}", value)
+
+
+@pytest.mark.parametrize("name", ["lattice", "far_offset", "not_finite", "tiny", "huge"])
+@pytest.mark.usefixtures("math_mode")
+def test_math_modes_of_balls_in_trees_and_of_few_points(monkeypatch, name):
+    _force_trees(monkeypatch)
+    _check_ball_query(name, 200, "fma_xyz")
+    _check_knn(name, 200, 3, "fma_yxz")
+
+
+@pytest.mark.parametrize("size", [33, 1025])
+@pytest.mark.usefixtures("seed")
+def test_orders_of_threads_of_balls_in_trees_and_of_few_points(monkeypatch, size):
+    _force_trees(monkeypatch)
+    _check_ball_query("lattice", size, "fma_xyz")
+    _check_knn("lattice", size, 3, "fma_yxz")
