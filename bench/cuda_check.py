@@ -245,14 +245,19 @@ SECTIONS = (fps, knn, ball_query, features, order, ragged, graphs, index)
 FORCED: dict[str, tuple[dict[str, object], tuple[Section, ...]]] = {
     "trees": (
         {
-            "FEW_POINTS": 0, "INDEX_POINTS": 1, "INDEX_BALL_PLACES": 2**20, "BALL_TREE_POINTS": 1,
-            "BALL_TREE_PAIRS": 1, "BALL_TREE_PLACES": 2**20, "BALL_PROBE": 32, "BALL_REACH": 0,
+            "FEW_POINTS": 0, "FEW_POINTS_ALWAYS": 0, "KNN_TREE_POINTS": 1, "KNN_TREE_SHARE": 0,
+            "KNN_TREE_PAIRS": 1, "INDEX_POINTS": 1, "INDEX_SHARE": 0, "INDEX_BALL_PLACES": 2**20,
+            "BALL_TREE_POINTS": 1, "BALL_TREE_PAIRS": 1, "BALL_TREE_PLACES": 2**20,
+            "BALL_PROBE": 32, "BALL_REACH": 0, "BALL_WHOLE": 0,
         },
         (knn, ball_query, ragged, index),
     ),
     "rounds": ({"FPS_ALONE_BITS": 7, "fps_sorts": lambda size, picks: True}, (fps, ragged)),
     "finisher": ({"FPS_ALONE_BITS": 7, "fps_rounds": lambda size, picks: 1}, (fps, ragged)),
-    "parts": ({"FEW_LANES": 2**30, "KNN_PART": 32, "KNN_FEATURE_PART": 32}, (knn, ragged)),
+    "parts": (
+        {"FEW_LANES": 2**30, "KNN_PART": 32, "KNN_FEATURE_PART": 32, "KNN_MANY_ROWS": 1},
+        (knn, ragged),
+    ),
     "shared rows": ({"GATHER_GROUPS": 4096, "GATHER_ROWS": 1}, (features,)),
 }  # fmt: skip
 
