@@ -134,3 +134,37 @@ static inline void sort_slots(Slots slots, uint minima, uint width, uint thread_
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
 }
+
+// The gathered pairs of a query into a list of `width` places, which is ascending; by one simdgroup. The
+// last place lowers the bound.
+static inline void merge_into_list(Slots slots, uint slot, device uint2* list, uint width, ushort lane) {
+    const uint gathered = min(slots.segment, atomic_load_explicit(&slots.gathered[slot], memory_order_relaxed));
+    for (uint from = 0; from < gathered; from += 32) {
+        const bool real = from + lane < gathered;
+        uint key = real ? slots.keys[slot * slots.segment + from + lane] : NOTHING;
+        uint index = real ? slots.indices[slot * slots.segment + from + lane] : NOTHING;
+        sort32(key, index, lane);
+        for (uint begin = 0; begin < width; begin += 32) {
+            const bool listed = begin + lane < width;
+            uint2 kept = uint2(NOTHING, NOTHING);
+            if (listed) kept = list[begin + lane];
+            uint kept_key = kept.x;
+            uint kept_index = kept.y;
+            // places that all come before the gathered pairs stay
+            const uint first_key = simd_broadcast(key, 0);
+            const uint first_index = simd_broadcast(index, 0);
+            if (first_key == NOTHING) break;
+            if (!comes_before(first_key, first_index, simd_broadcast(kept_key, 31), simd_broadcast(kept_index, 31)))
+                continue;
+            keep_smallest(kept_key, kept_index, key, index, lane);
+            merge_bitonic(key, index, lane);
+            if (listed) list[begin + lane] = uint2(kept_key, kept_index);
+            if (begin + lane == width - 1 && kept_key != NOTHING) {
+                slots.bound_key[slot] = kept_key;
+                slots.bound_index[slot] = kept_index;
+            }
+        }
+    }
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    if (lane == 0) atomic_store_explicit(&slots.gathered[slot], 0u, memory_order_relaxed);
+}

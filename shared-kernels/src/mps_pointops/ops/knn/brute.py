@@ -10,7 +10,7 @@ from torch import Tensor
 from mps_pointops._metal import STEPS_PER_THREADGROUP, Source, choices, launch, search_blocks
 from mps_pointops._rules import Rule
 
-_SHARED = ("simd32", "segments")
+_SHARED = ("simd32", "segments", "runs")
 _RULES = (Rule.SEPARATE, Rule.FMA_XYZ, Rule.FMA_YXZ)
 # threads of a threadgroup of knn.metal
 _FEW, _MANY = 64, 256

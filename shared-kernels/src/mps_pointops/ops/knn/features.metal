@@ -50,41 +50,6 @@ static inline void rotate(thread uint* numbers, uint last) {
     numbers[EACH - 1] = last;
 }
 
-// The gathered pairs of a query into its list, which is ascending; by one simdgroup.
-static inline void merge_into_list(Slots slots, uint slot, device uint2* list, uint width, ushort lane) {
-    const uint most = uint(SEGMENT);
-    const uint gathered = min(most, atomic_load_explicit(&slots.gathered[slot], memory_order_relaxed));
-    for (uint from = 0; from < gathered; from += 32) {
-        const bool real = from + lane < gathered;
-        uint key = real ? slots.keys[slot * SEGMENT + from + lane] : NOTHING;
-        uint index = real ? slots.indices[slot * SEGMENT + from + lane] : NOTHING;
-        sort32(key, index, lane);
-        for (uint begin = 0; begin < width; begin += 32) {
-            const bool listed = begin + lane < width;
-            uint2 kept = uint2(NOTHING, NOTHING);
-            if (listed) kept = list[begin + lane];
-            uint kept_key = kept.x;
-            uint kept_index = kept.y;
-            // places that all come before the gathered pairs stay
-            const uint first_key = simd_broadcast(key, 0);
-            const uint first_index = simd_broadcast(index, 0);
-            if (first_key == NOTHING) break;
-            if (!comes_before(first_key, first_index, simd_broadcast(kept_key, 31), simd_broadcast(kept_index, 31)))
-                continue;
-            keep_smallest(kept_key, kept_index, key, index, lane);
-            merge_bitonic(key, index, lane);
-            if (listed) list[begin + lane] = uint2(kept_key, kept_index);
-            // before the list is full a bound may come from the threshold
-            if (begin + lane == width - 1 && kept_key != NOTHING) {
-                slots.bound_key[slot] = kept_key;
-                slots.bound_index[slot] = kept_index;
-            }
-        }
-    }
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-    if (lane == 0) atomic_store_explicit(&slots.gathered[slot], 0u, memory_order_relaxed);
-}
-
 [[max_total_threads_per_threadgroup(THREADS)]]
 kernel void features(
     device const float* query [[buffer(0)]],  // (M, D)
@@ -141,8 +106,8 @@ kernel void features(
 
     const uint row_groups = (end_row - first_row + QUERIES - 1) / QUERIES;
     const uint part = group / row_groups;
-    uint run = first_row + (group - part * row_groups) * QUERIES;
-    const uint end_run = min(run + QUERIES, end_row);
+    uint row = first_row + (group - part * row_groups) * QUERIES;
+    const uint end_group = min(row + QUERIES, end_row);
     // the pairs of the thread, 4 x 4 EACH / 4 times, 32 points apart: a simdgroup has 16 x 8 EACH
     const uint own_query = (simdgroup & 1) * 16 + lane / 8 * 4;
     const uint own_point = simdgroup / 2 * (8 * EACH) + (lane & 7) * 4;
@@ -150,29 +115,17 @@ kernel void features(
     if (thread_number == 0) atomic_store_explicit(&breaks, 0u, memory_order_relaxed);
 
     // rows of one cloud at a time, almost always all
-    while (run < end_run) {
-        uint next = run + 1;
-        long begin = 0;
-        long end = 0;
-        if (equal_clouds) {
-            const uint cloud = run / rows_each;
-            next = min(end_run, (cloud + 1) * rows_each);
-            begin = long(cloud) * shape[3];
-            end = begin + shape[3];
-        } else {
-            begin = first[run];
-            end = last[run];
-            while (next < end_run && first[next] == begin && last[next] == end) ++next;
-        }
-        slots.count = next - run;
-        const uint size = end > begin ? uint(end - begin) : 0;
+    while (row < end_group) {
+        const Run run = run_from(row, end_group, equal_clouds, rows_each, shape[3], first, last);
+        slots.count = run.next - row;
+        const uint size = run.size;
         const uint tiles = (size + POINTS - 1) / POINTS;
         const uint part_tiles = (tiles + parts - 1) / parts;
         const uint first_tile = min(part * part_tiles, tiles);
         const uint own_tiles = min(first_tile + part_tiles, tiles) - first_tile;
-        device const float* centres = query + ulong(run) * dim;
-        device const float* points = ref + ulong(begin) * dim;
-        device uint2* own_lists = lists + (ulong(run - first_row) * parts + part) * width;
+        device const float* centres = query + ulong(row) * dim;
+        device const float* points = ref + ulong(run.begin) * dim;
+        device uint2* own_lists = lists + (ulong(row - first_row) * parts + part) * width;
         const ulong list_stride = ulong(parts) * width;
 
         threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -182,10 +135,10 @@ kernel void features(
             uint number = NOTHING;
             if (searched) searched = takes_part(centres + ulong(thread_number) * dim, dim);
             if (place > 0 && searched) {
-                const long previous = index[ulong(run + thread_number) * k + place - 1];
+                const long previous = index[ulong(row + thread_number) * k + place - 1];
                 searched = previous >= 0;
                 if (searched) {
-                    number = uint(previous - (equal_clouds ? 0 : begin));
+                    number = uint(previous - run.shown);
                     key = pair_key(points + ulong(number) * dim, centres + ulong(thread_number) * dim, dim);
                 }
             }
@@ -363,11 +316,11 @@ kernel void features(
                 }
                 const bool real = kept.x != NOTHING;
                 const float d = key_as_distance(real ? kept.x : FARTHEST);
-                const ulong to = ulong(run + slot) * k + place + rank;
+                const ulong to = ulong(row + slot) * k + place + rank;
                 distance[to] = euclidean && kept.x < FARTHEST ? precise::sqrt(d) : d;
-                index[to] = real ? long(kept.y) + (equal_clouds ? 0 : begin) : -1;
+                index[to] = real ? long(kept.y) + run.shown : -1;
             }
         }
-        run = next;
+        row = run.next;
     }
 }

@@ -210,31 +210,18 @@ kernel void knn(
 
     const uint row_groups = (end_row - first_row + queries - 1) / queries;
     const uint part = group / row_groups;
-    uint run = first_row + (group - part * row_groups) * queries;
-    const uint end_run = min(run + queries, end_row);
+    uint row = first_row + (group - part * row_groups) * queries;
+    const uint end_group = min(row + queries, end_row);
     uint breaks_seen = 0;
     if (thread_number == 0) atomic_store_explicit(&breaks, 0u, memory_order_relaxed);
 
     // rows of one cloud at a time, almost always all
-    while (run < end_run) {
-        uint next = run + 1;
-        long begin = 0;
-        long end = 0;
-        if (equal_clouds) {
-            const uint cloud = run / rows_each;
-            next = min(end_run, (cloud + 1) * rows_each);
-            begin = long(cloud) * shape[3];
-            end = begin + shape[3];
-        } else {
-            begin = first[run];
-            end = last[run];
-            while (next < end_run && first[next] == begin && last[next] == end) ++next;
-        }
-        const long shown = equal_clouds ? 0 : begin;  // index of the cloud's first point
-        slots.count = next - run;
-        from.size = LISTS ? pairs : end > begin ? uint(end - begin) : 0;
-        from.points = ref + ulong(begin) * DIM;
-        from.lists = lists + ulong(run - first_row) * pairs;
+    while (row < end_group) {
+        const Run run = run_from(row, end_group, equal_clouds, rows_each, shape[3], first, last);
+        slots.count = run.next - row;
+        from.size = LISTS ? pairs : run.size;
+        from.points = ref + ulong(run.begin) * DIM;
+        from.lists = lists + ulong(row - first_row) * pairs;
         const uint blocks = (from.size + BLOCK - 1) / BLOCK;
         const uint part_blocks = (blocks + parts - 1) / parts;
         const uint first_block = min(part * part_blocks, blocks);
@@ -242,19 +229,19 @@ kernel void knn(
 
         threadgroup_barrier(mem_flags::mem_threadgroup);
         if (thread_number < slots.count) {
-            const uint row = run + thread_number;
+            const uint own_row = row + thread_number;
             uint taken_key = 0;
             uint taken = NOTHING;
             float3 c = float3(0.0f);
             bool searched = true;
 #if !LISTS
-            c = read_point(query, row);
-            searched = takes_part(query + ulong(row) * DIM, DIM);
+            c = read_point(query, own_row);
+            searched = takes_part(query + ulong(own_row) * DIM, DIM);
             if (place > 0) {
-                const long previous = index[ulong(row) * k + place - 1];
+                const long previous = index[ulong(own_row) * k + place - 1];
                 searched = searched && previous >= 0;
                 if (searched) {
-                    taken = uint(previous - shown);
+                    taken = uint(previous - run.shown);
                     taken_key = point_key(read_point(from.points, taken), c);
                 }
             }
@@ -309,24 +296,23 @@ kernel void knn(
         }
 
         for (uint slot = 0; slot < slots.count; ++slot) {
-            const uint row = run + slot;
             const uint found = atomic_load_explicit(&gathered[slot], memory_order_relaxed);
             for (uint rank = thread_number; rank < width; rank += THREADS) {
                 const bool real = rank < found;
                 const uint key = real ? keys[slot * slots.segment + rank] : NOTHING;
                 const uint number = real ? indices[slot * slots.segment + rank] : NOTHING;
                 if (parts > 1) {
-                    lists[(ulong(row - first_row) * parts + part) * width + rank] = uint2(key, number);
+                    lists[(ulong(row + slot - first_row) * parts + part) * width + rank] = uint2(key, number);
                     continue;
                 }
                 uint bits = real ? key : INFINITE;
                 if (cosine && real) bits = (key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key;
                 const float d = as_type<float>(bits);
-                const ulong to = ulong(row) * k + place + rank;
+                const ulong to = ulong(row + slot) * k + place + rank;
                 distance[to] = euclidean && bits < INFINITE ? precise::sqrt(d) : d;
-                index[to] = real ? long(number) + shown : -1;
+                index[to] = real ? long(number) + run.shown : -1;
             }
         }
-        run = next;
+        row = run.next;
     }
 }
