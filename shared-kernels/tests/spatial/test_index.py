@@ -16,6 +16,7 @@ RULES = ("separate", "fma_xyz", "fma_yxz")
 @pytest.fixture(autouse=True)
 def _small_clouds_have_trees(monkeypatch):
     monkeypatch.setattr(search, "INDEX_POINTS", 1)
+    monkeypatch.setattr(search, "INDEX_SHARE", 0)
 
 
 def same(got, wanted):
@@ -66,6 +67,17 @@ def test_without_a_tree(monkeypatch):
     wanted = mps_pointops.ball_query(query[None], points[None], 0.5, 7)
     same(index.ball_query(query, 0.5, 7), (w[0] for w in wanted))
     assert_same_bits(index.radius(query, 0.5), flat.radius(points, query, 0.5))
+
+
+def test_few_points_a_neighbour(monkeypatch):
+    monkeypatch.setattr(search, "INDEX_SHARE", 56)
+    searched = []
+    monkeypatch.setattr(search, "tree_knn", lambda *_, **__: searched.append(1) or (None, None))
+    index = SpatialIndex(cloud("random", 560).to("mps"))
+    index._prepared.knn(index.points, None, None, 11, True, search.Rule.SEPARATE, False)
+    assert not searched
+    index._prepared.knn(index.points, None, None, 10, True, search.Rule.SEPARATE, False)
+    assert searched
 
 
 def test_own_points(device):

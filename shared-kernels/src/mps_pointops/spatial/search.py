@@ -6,7 +6,7 @@ from torch import Tensor
 
 from mps_pointops._arithmetic import square_root
 from mps_pointops._cpu.tree import Trees
-from mps_pointops._metal.choices import INDEX_BALL_PLACES, INDEX_POINTS
+from mps_pointops._metal.choices import INDEX_BALL_PLACES, INDEX_POINTS, INDEX_SHARE
 from mps_pointops._rules import Rule
 from mps_pointops.ops.ball_query.ball_query import ball_count, ball_search
 from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_query_cpu
@@ -30,9 +30,11 @@ class Prepared:
         self.trees: Trees | None = None
         self.tree: Tree | None = None
         size, dim = points.shape
+        # of a cloud, on average
+        self._size = size // max(1, clouds if ptr is None else ptr.shape[0] - 1)
         if points.device.type == "cpu":
             self.trees = Trees(points.numpy())
-        elif dim <= MAX_DIM and size >= INDEX_POINTS * max(1, clouds):
+        elif dim <= MAX_DIM and self._size >= INDEX_POINTS:
             if ptr is None:
                 self.tree = build(points, clouds=clouds)
             else:
@@ -54,7 +56,8 @@ class Prepared:
         if rule is not Rule.COSINE and self.trees is not None:
             distance, index = nearest_points(query, self.points, *arguments, rule, self.trees)
             return (square_root(distance) if euclidean else distance), index
-        if rule is not Rule.COSINE and self.tree is not None:
+        suits = rule is not Rule.COSINE and self._size >= INDEX_SHARE * k
+        if suits and self.tree is not None:
             return tree_knn(self.tree, query, *arguments, euclidean, rule.value, own=own)
         return knn_search(query, self.points, *arguments, euclidean, rule.value)  # type: ignore[no-any-return]
 
@@ -74,7 +77,7 @@ class Prepared:
         arguments = (first, last, clouds, K, radius, round_radius, ignore_same_index, rule.value)
         if self.trees is not None:
             return ball_query_cpu(query, self.points, *arguments, self.trees)
-        if self.tree is not None and INDEX_BALL_PLACES * self.tree.size >= K * K:
+        if self.tree is not None and INDEX_BALL_PLACES * self._size >= K * K:
             return tree_ball(self.tree, self.points, query, *arguments)
         return ball_search(query, self.points, *arguments)  # type: ignore[no-any-return]
 
