@@ -325,6 +325,7 @@ def test_workflow():
     assert text.count("timeout-minutes:") == 3
     for step in re.findall(r"run: (?:\|\n)?(.*?)(?=\n      - |\n\n|\Z)", text, re.DOTALL):
         assert "${{" not in step  # no text of a tag becomes shell code
+        assert " | " not in step  # the default shell takes the exit code of the last command
 
 
 def test_every_distribution_fits_the_tags(check):
