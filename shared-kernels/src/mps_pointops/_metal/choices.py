@@ -23,7 +23,8 @@ BALL_SIMDGROUPS = 2**14
 # Ball query builds a tree for clouds of at least so many points, ...
 BALL_TREE_POINTS = 8192
 # ... so many pairs of a query and a point: on an H200 scan and tree are equally quick, 0.06 ms, for
-# 3.4e7 pairs (4096 of 8192, 1024 of 32,768); 6.7e7 take 0.10 and 0.06. A Mac pays more for dispatches.
+# 3.4e7 pairs (4096 of 8192, 1024 of 32,768); 6.7e7 take 0.10 and 0.06. A Mac pays more for
+# dispatches.
 BALL_TREE_PAIRS = 2**26
 # ... and K**2 up to so many times the points: each 256 places are a walk of their own.
 BALL_TREE_PLACES = 64
@@ -31,8 +32,9 @@ BALL_TREE_PLACES = 64
 BALL_PROBE = 128
 # ... rows scanned at most, if by what was found the last hit is no further away.
 BALL_REACH = 4096
-# ... rows that are scanned in the time of one step of a walk: of 32, 64, 128, 256 and never, 64 has the
-# quickest worst case of radii from 0.01 to 3 on a sphere, in random order and sorted (0.22 ms, H200).
+# ... rows that are scanned in the time of one step of a walk: of 32, 64, 128, 256 and never, 64 has
+# the quickest worst case of radii from 0.01 to 3 on a sphere, in random order and sorted (0.22 ms on
+# an H200).
 BALL_CUT = 64
 # ... rows of a cloud that is scanned without a walk.
 BALL_WHOLE = 1024

@@ -11,8 +11,8 @@
 
 #define SIMDGROUPS 8  // of a threadgroup, where each has a team of its own
 #if DIM == 3
-#define TEAM 4   // queries
-#define STEPS 2  // blocks of a simdgroup whose loads overlap
+#define TEAM 2   // queries
+#define STEPS 4  // blocks of a simdgroup whose loads overlap
 #else
 #define TEAM 1
 #define STEPS 1

@@ -106,7 +106,7 @@ def _search(
     if suits_tree(rows, size, dim, places, count=distance is None):
         walk(build(ref, first, last, clouds), ref, *arguments, distance, index)
         return
-    team = 4 if dim == 3 else 1  # queries that share the reading of points
+    team = 2 if dim == 3 else 1  # queries that share the reading of points
     simdgroups = simdgroups_of(-(-rows // team))
     kernel = SOURCE.kernel(
         rule,

@@ -98,13 +98,13 @@ static inline void trade_row(thread uint& row, ushort stride, bool keep_smaller)
 }
 
 // 32 rows in any order, NOTHING where there is none, into a list in ascending order, slot r * 32 + lane
-// being entry r of that lane; the largest fall out.
-static inline void merge_rows(thread uint* list, uint added, ushort lane) {
+// being entry r of that lane; the largest fall out. The first `unused` slots hold what is smaller.
+static inline void merge_rows(thread uint* list, uint added, uint unused, ushort lane) {
     for (ushort size = 2; size <= 32; size <<= 1)
         for (ushort stride = size >> 1; stride > 0; stride >>= 1)
             trade_row(added, stride, ((lane & stride) == 0) == ((lane & size) == 0));
     for (uint r = 0; r < ROWS; ++r) {
-        if (simd_broadcast(added, 0) >= simd_broadcast(list[r], 31)) continue;
+        if (r * 32 + 31 < unused || simd_broadcast(added, 0) >= simd_broadcast(list[r], 31)) continue;
         const uint other = simd_shuffle_xor(added, 31);
         added = max(list[r], other);
         list[r] = min(list[r], other);
@@ -260,7 +260,7 @@ kernel void ball_walk(
             const uint rest = lane < count ? waiting[32 + lane] : 0;
             simdgroup_barrier(mem_flags::mem_threadgroup);
             if (lane < count) waiting[lane] = rest;
-            merge_rows(list, added, lane);
+            merge_rows(list, added, unused, lane);
             const uint final = simd_broadcast(list[ROWS - 1], 31);
             if (final == NOTHING) continue;
             worst = final;
@@ -270,10 +270,11 @@ kernel void ball_walk(
         if (scan_rest) {
             scan(places, ball, ref, same, at, min(worst + 1, end), found, lane);
         } else {
-            if (count > 0) merge_rows(list, lane < count ? waiting[lane] : NOTHING, lane);
+            if (count > 0) merge_rows(list, lane < count ? waiting[lane] : NOTHING, unused, lane);
             const uint before = found;
             for (uint r = 0; r < ROWS; ++r) {
                 const uint slot = r * 32 + lane;
+                if (r * 32 + 31 < unused) continue;
                 const bool used = slot >= unused && list[r] != NOTHING;
                 if (used) write_hit(places, ball, ref, before + slot - unused, list[r]);
                 found += popcount(votes_of(used));
