@@ -17,7 +17,7 @@ SIZES = (1, 31, 32, 33, 511, 513, 1023, 1024, 1025, 1056, 4097)
 
 def check(points, begins=(), **clouds):
     got = build(points.to("mps"), **clouds)
-    wanted = tree_reference(points, list(begins), key_bits(len(points)))
+    wanted = tree_reference(points, list(begins), room.key_bits(len(points)))
     assert got.dim == wanted.dim
     for name in ("frame", "keys", "leaves", "boxes"):
         bits = (getattr(tree, name).view(torch.int32) for tree in (got, wanted))
@@ -144,9 +144,19 @@ def test_kinds_of_tiles(monkeypatch):
     check(cloud("not_finite", 5000))
 
 
-@pytest.mark.slow
-def test_more_bits_and_many_tiles():
-    check(cloud("random", 2**18 + 1))
+@pytest.mark.parametrize("bits", [30, 31])
+def test_more_bits(monkeypatch, bits):
+    monkeypatch.setattr(room, "key_bits", lambda _: bits)
+    check(cloud("random", 1100))
+    pairs = [(0, 3), (3, 700), (700, 1100)]
+    check(cloud("duplicates", 1100), [3, 700], **ranges(pairs))
+
+
+def test_every_size_has_a_key_for_each_point():
+    for bits in (9, 18, 28):
+        for size in (2**bits, 2**bits + 1):
+            assert size * (2 ** key_bits(size) // size) > size
+    assert key_bits(2**31 - 1) == 31
 
 
 def test_levels_of_levels():
