@@ -12,8 +12,10 @@
 // RULE: arithmetic.metal. ROWS: places kept, in 32s.
 
 #define QUERIES_PER_GROUP 8
-// the longer a list, the more a merge costs; fewer merges cost more leaves
+// at most 32; the longer a list, the more a merge costs, but fewer merges cost more leaves
+#ifndef BATCH
 #define BATCH (ROWS == 1 ? 16 : 32)
+#endif
 
 [[max_total_threads_per_threadgroup(256)]]
 kernel void tree_knn(
@@ -111,56 +113,56 @@ kernel void tree_knn(
             }
             const ushort pick = nearest_child(child, worst_key);
             const uint nearest = simd_broadcast(child.bound, pick);
-            if (!comes_before(nearest, simd_broadcast(child.least, pick), worst_key, worst_index)) {
-                if (level == top) break;
+            if (comes_before(nearest, simd_broadcast(child.least, pick), worst_key, worst_index)) {
+                if (lane == pick) child = no_child();
+                leaf = base + pick;
+                if (level > 1) {
+                    above_bound[(level - 2) * 32] = child.bound;
+                    above_least[(level - 2) * 32] = child.least;
+                    base = leaf * 32;
+                    --level;
+                    arrived = true;
+                    continue;
+                }
+                if (leaf == own_leaf) continue;
+            } else if (level != top) {
                 ++level;
                 base = (base >> 10) << 5;
                 child.bound = above_bound[(level - 2) * 32];
                 child.least = above_least[(level - 2) * 32];
                 continue;
+            } else {
+                open = false;
             }
-            if (lane == pick) child = no_child();
-            leaf = base + pick;
-            if (level > 1) {
-                above_bound[(level - 2) * 32] = child.bound;
-                above_least[(level - 2) * 32] = child.least;
-                base = leaf * 32;
-                --level;
-                arrived = true;
-                continue;
-            }
-            if (leaf == own_leaf) continue;
         }
         at_own = false;
-        const float4 point = leaves[ulong(leaf) * 32 + lane];
-        const uint candidate_index = as_type<uint>(point.w);
-        const uint candidate = point_key(point, q);
-        bool wanted = candidate_index >= begin && candidate_index < end &&
-            comes_before(candidate, candidate_index, worst_key, worst_index);
-        if (any_taken) wanted = wanted && comes_before(taken_key, taken_index, candidate, candidate_index);
-        uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(wanted))));
-        if (votes == 0) continue;
-        if (wanted) {
-            const uint place_in_queue = waiting + popcount(votes & ((1u << lane) - 1u));
-            waiting_key[place_in_queue] = candidate;
-            waiting_index[place_in_queue] = candidate_index;
+        if (open) {
+            const float4 point = leaves[ulong(leaf) * 32 + lane];
+            const uint candidate_index = as_type<uint>(point.w);
+            const uint candidate = point_key(point, q);
+            bool wanted = candidate_index >= begin && candidate_index < end &&
+                comes_before(candidate, candidate_index, worst_key, worst_index);
+            if (any_taken) wanted = wanted && comes_before(taken_key, taken_index, candidate, candidate_index);
+            const uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(wanted))));
+            if (votes == 0) continue;
+            if (wanted) {
+                const uint place_in_queue = waiting + popcount(votes & ((1u << lane) - 1u));
+                waiting_key[place_in_queue] = candidate;
+                waiting_index[place_in_queue] = candidate_index;
+            }
+            waiting += popcount(votes);
         }
-        waiting += popcount(votes);
+        if (waiting < (open ? BATCH : 1)) continue;
         simdgroup_barrier(mem_flags::mem_threadgroup);
-        if (waiting < BATCH) continue;
         const uint rest = waiting > 32 ? waiting - 32 : 0;
-        insert_batch(
-            key, number, rest + lane < waiting ? waiting_key[rest + lane] : NOTHING,
-            rest + lane < waiting ? waiting_index[rest + lane] : NOTHING, lane);
+        const bool filled = rest + lane < waiting;
+        const uint new_key = filled ? waiting_key[rest + lane] : NOTHING;
+        const uint new_index = filled ? waiting_index[rest + lane] : NOTHING;
+        insert_batch(key, number, new_key, new_index, lane);
         waiting = rest;
         worst_key = simd_broadcast(key[ROWS - 1], 31);
         worst_index = simd_broadcast(number[ROWS - 1], 31);
         simdgroup_barrier(mem_flags::mem_threadgroup);
-    }
-    if (waiting > 0) {
-        insert_batch(
-            key, number, lane < waiting ? waiting_key[lane] : NOTHING,
-            lane < waiting ? waiting_index[lane] : NOTHING, lane);
     }
     const uint unused = ROWS * 32 - width;
     for (uint r = 0; r < ROWS; ++r) {
