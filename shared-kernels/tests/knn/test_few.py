@@ -126,7 +126,10 @@ def test_who_is_served(monkeypatch):
         knn_search(points, points, None, None, 1, k, False, rule)
         assert len(served) == wanted
         served.clear()
-    assert not few.suits(few.FEW_POINTS + 1, 3, 3)
+    assert few.suits(1, 1024, 3, 3)
+    assert not few.suits(2000, 2001, 3, 3)
+    assert few.suits(5000, 5000, 3, 3)
+    assert not few.suits(10**6, few.FEW_POINTS + 1, 3, 3)
 
 
 def test_long_work_is_cut_into_dispatches(monkeypatch):

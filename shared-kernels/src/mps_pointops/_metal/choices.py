@@ -32,9 +32,8 @@ BALL_TREE_PLACES = 64
 BALL_PROBE = 128
 # ... rows scanned at most, if by what was found the last hit is no further away.
 BALL_REACH = 4096
-# ... rows that are scanned in the time of one step of a walk: of 32, 64, 128, 256 and never, 64 has
-# the quickest worst case of radii from 0.01 to 3 on a sphere, in random order and sorted (0.22 ms on
-# an H200).
+# ... rows that are scanned in the time of one step of a walk: of 64, 128, 256 and never, 64 has the
+# quickest worst case of radii from 0.01 to 3 on a sphere, random and sorted (0.22 ms, H200).
 BALL_CUT = 64
 # ... rows of a cloud that is scanned without a walk.
 BALL_WHOLE = 1024
@@ -68,9 +67,6 @@ KNN_TREE_PAIRS = 2**27
 FPS_ALONE_BITS = 12
 
 
-FPS_HOLD = 4096
-
-
 def fps_alone_threads(size: int, clouds: int) -> int:
     """Threads of such a threadgroup; each holds up to 8 points.
 
@@ -84,17 +80,22 @@ def fps_alone_threads(size: int, clouds: int) -> int:
 
 
 def fps_threads(size: int, picks: int) -> int:
-    """Threads, each with up to 8 candidates, that sample the candidates of a round.
+    """Threads that sample the candidates of a round."""
+    return 512 if size >= 2**15 and picks <= size // 64 else 256
+
+
+def fps_candidates(size: int, picks: int) -> int:
+    """Candidates of a round at most; a thread holds up to 8.
 
     More candidates make fewer rounds, but each pick looks at all of them: 1,000,000 -> 1024 takes
-    2.8 ms with 256 threads and 2.2 with 512, 100,000 -> 25,000 takes 7.5 and 9.2 (H200).
+    2.8 ms with 2048 and 2.2 with 4096, 100,000 -> 25,000 takes 7.5 and 9.2 (H200).
     """
-    return 512 if size >= 2**15 and picks <= size // 64 else 256
+    return 8 * fps_threads(size, picks)
 
 
 def fps_group_bits(size: int) -> int:
     """Logarithm of the points that a threadgroup updates."""
-    return 10 if size < 2**18 else 12
+    return 9 if size < 2**15 else 10 if size < 2**18 else 12
 
 
 def fps_rounds(size: int, picks: int) -> int:
@@ -104,21 +105,29 @@ def fps_rounds(size: int, picks: int) -> int:
     their candidates. Fitted to the counts of a LiDAR scan, the slowest of several kinds of clouds
     of 5,000 to 1,000,000 points, and a tenth more; what is left is picked too, but slowly.
     """
-    candidates = min(8 * fps_threads(size, picks), 64 * -(-size >> fps_group_bits(size)))
+    candidates = min(fps_candidates(size, picks), 64 * -(-size >> fps_group_bits(size)))
     early = 3.6 * math.log2(picks) - 11 + 4 * max(0, math.log2(size) - 17)
-    return max(1, min(picks, math.ceil(max(early, 4) + picks / candidates)))
+    rounds = max(early, 4) + picks / candidates
+    if fps_sorts(size, picks):
+        rounds *= 1.25
+    return max(1, min(picks, math.ceil(rounds)))
 
 
 def fps_sorts(size: int, picks: int) -> bool:
-    """Whether points are sorted along a curve first, so that boxes of some in a row are small."""
-    return False
+    """Whether points are sorted along a curve first, so that boxes of some in a row are small.
+
+    1,000,000 -> 25,000 takes 9.5 ms sorted and 17.8 as it comes, 100,000 -> 25,000 6.2 and 7.5,
+    100,000 -> 4096 1.9 and 2.0; but 1,000,000 -> 4096 10 and 4.4, for far points then lie together
+    and rounds get more (H200).
+    """
+    return picks >= 2**13 and size * picks >= 2**31
 
 
 # Stable order: up to so many tiles each adds up the counts of all by itself, which takes as long
 # as one more dispatch at 20 tiles on an H200, and 7 us longer at 49.
 SORT_FEW_TILES = 32
-# ... more keys than this are cut into tiles of 4096 instead of 1024: at 100,000 keys those take 1.8
-# times as long there, at 1,000,000 as long, with a quarter of the counts.
+# ... more keys than this are cut into tiles of 2048 instead of 1024: at 100,000 keys those take 1.2
+# times as long there, at 1,000,000 as long, with half of the counts.
 SORT_LONG_TILES = 2**18
 
 # SpatialIndex makes a tree of clouds of at least so many points, ...

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._metal import STEPS_PER_DISPATCH, Source, blocks, launch
-from mps_pointops._metal.choices import FEW_LANES, FEW_POINTS
+from mps_pointops._metal.choices import FEW_LANES, FEW_POINTS, FEW_POINTS_ALWAYS
 
 MOST = 3  # places that a lane keeps
 GROUP = 256
@@ -19,9 +19,11 @@ SOURCE = Source(
 )
 
 
-def suits(size: int, dim: int, k: int) -> bool:
-    """Whether to search `size` points, all that a query may have to look at, in this way."""
-    return 1 <= k <= MOST and dim <= 3 and size <= FEW_POINTS
+def suits(rows: int, size: int, dim: int, k: int) -> bool:
+    """Whether this is the quickest search for `rows` queries that look at up to `size` points."""
+    if not 1 <= k <= MOST or dim > 3:
+        return False
+    return size <= min(FEW_POINTS, max(rows, FEW_POINTS_ALWAYS))
 
 
 def lanes_of(rows: int) -> int:

@@ -69,7 +69,7 @@ def _mps(
     unknown: Tensor, known: Tensor, clouds: int, euclidean: bool, rule: int
 ) -> tuple[Tensor, Tensor]:
     size = known.shape[0] // max(clouds, 1)
-    if few.suits(size, 3, 3):
+    if few.suits(len(unknown), size, 3, 3):
         unknown, known = unknown.contiguous(), known.contiguous()
         return few.few_nearest(unknown, known, None, None, clouds, 3, euclidean, rule, 0)
     return _completed(*knn_mps(unknown, known, None, None, clouds, 3, euclidean, rule))
