@@ -15,7 +15,7 @@ from mps_pointops import SpatialIndex, ball_query
 
 # (cloud, clouds, queries or None for the cloud itself, points, radius, K, quick)
 CASES = [
-    ("sphere", 1, 128, 2_000, 0.2, 32, True),
+    ("sphere", 1, 64, 1_000, 0.2, 32, True),
     ("lattice", 2, None, 100, 0.3, 8, True),
     *(("sphere", 1, 1_024, size, 0.1, 64, False) for size in (20_000, 100_000)),
     ("sphere sorted by x", 1, 1_024, 20_000, 0.1, 64, False),

@@ -14,7 +14,7 @@ from mps_pointops import furthest_point_sample
 
 # (cloud, clouds, points, picks, quick)
 CASES = [
-    ("sphere", 1, 2_000, 256, True),
+    ("sphere", 1, 1_000, 128, True),
     ("lattice", 2, 500, 64, True),
     *(("sphere", 1, size, 1_024, False) for size in (20_000, 100_000, 1_000_000)),
     *(("lidar", 1, size, 1_024, False) for size in (20_000, 100_000, 1_000_000)),

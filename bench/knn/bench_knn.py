@@ -15,7 +15,7 @@ from mps_pointops import SpatialIndex, knn
 
 # (cloud, clouds, queries or None for the cloud itself, points, k, quick)
 CASES = [
-    ("sphere", 1, 128, 2_000, 16, True),
+    ("sphere", 1, 64, 1_000, 16, True),
     ("lattice", 2, None, 100, 20, True),
     *(("sphere", 1, 1_024, size, 128, False) for size in (20_000, 100_000)),
     *((name, 1, 1_024, 100_000, 128, False) for name in ("lidar", "scan", "sphere sorted by x")),
