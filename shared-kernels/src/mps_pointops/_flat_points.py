@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 
 import torch
@@ -33,6 +34,8 @@ def coordinates(
     """
     rows = {name: _rows(op, name, points, any_rank) for name, points in sets.items()}
     first_name, first = next(iter(rows.items()))
+    if len({id(points) for points in sets.values()}) == 1:  # one set under two names
+        rows = dict.fromkeys(rows, first)
     for name, points in rows.items():
         check_same_device(op, name, points, first_name, first)
         check_same_size(op, name, "dimension D", points.shape[1], first_name, first.shape[1])
@@ -59,14 +62,21 @@ def _rows(op: str, name: str, points: Tensor, any_rank: bool) -> Tensor:
 
 
 def _shifted(sets: list[Tensor]) -> list[Tensor]:
-    wide = [points.to(torch.int64) for points in sets]
+    given = sets[:1] if all(points is sets[0] for points in sets) else sets
+    wide = [points.to(torch.int64) for points in given]
     lowest = [points.amin(dim=0) for points in wide if points.numel()]
     if not lowest:
-        return [points.to(torch.float32) for points in wide]
-    low = torch.stack(lowest).amin(dim=0)
-    moved = [points - low for points in wide]
-    # a difference of 2**63 or more wraps around
-    return [torch.where(m < 0, m.to(torch.float32) + 2.0**64, m.to(torch.float32)) for m in moved]
+        return [points.to(torch.float32) for points in sets]
+    low = reduce(torch.minimum, lowest)
+    found = []
+    for points in wide:
+        moved = points - low
+        near = moved.to(torch.float32)
+        if any(points.dtype == torch.int64 for points in given):
+            # a difference of 2**63 or more wraps around
+            near = torch.where(moved < 0, near + 2.0**64, near)
+        found.append(near)
+    return found * (len(sets) // len(found))
 
 
 def check_rule(op: str, rule: int, dim: int, *, cosine: bool = False) -> int:

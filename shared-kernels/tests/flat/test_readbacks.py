@@ -19,6 +19,11 @@ def _data():
     return x, batch
 
 
+def _whole(x, call):
+    """With integer coordinates, which take two operators to make."""
+    return call((x * 100).long())
+
+
 @needs_emulator
 @pytest.mark.parametrize(
     ("call", "reads"),
@@ -57,6 +62,7 @@ def test_reads(call, reads):
         (lambda x, b: flat.knn(x, x, 3, b.int(), b.int(), batch_size=6), 7),
         (lambda x, b: flat.radius(x, x, 0.5, b, b), 4),
         (lambda x, b: torch.ops.mps_pointops.flat_knn_graph(x, b, 3, None, 0), 4),
+        (lambda x, b: _whole(x, lambda i: flat.knn(i, i, 3, b, b)), 2 + 12),
         (lambda x, b: flat.fps(x, b), 4),
         (lambda x, b: flat.fps(x, b, 0.3, False, batch_size=6), 3),
         (lambda x, b: flat.fps(x), 3),
