@@ -133,8 +133,9 @@ def brute_knn(
         for begin, end in search_blocks(rows, size * dim, exact=equal):
             here = end - begin
             plan = (_plan if low else _plan_high)(here, mean, size, dim, width)
-            kept = here * plan.parts * width if plan.parts > 1 or not low else 0
-            lists = torch.empty((max(1, kept), 2), dtype=torch.int32, device=query.device)
+            listed = plan.parts > 1 or (not low and (place > 0 or 2 * width > _LEAST_SEGMENT))
+            kept = here * plan.parts * width if listed else 1
+            lists = torch.empty((kept, 2), dtype=torch.int32, device=query.device)
             launch(
                 low.kernel(rule, dim, plan.threads, 0) if low else HIGH.kernel(rule, plan.threads),
                 *tensors,
