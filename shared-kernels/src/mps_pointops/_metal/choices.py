@@ -109,7 +109,7 @@ def fps_rounds(size: int, picks: int) -> int:
     early = 3.6 * math.log2(picks) - 11 + 4 * max(0, math.log2(size) - 17)
     rounds = max(early, 4) + picks / candidates
     if fps_sorts(size, picks):
-        rounds *= 1.25
+        rounds *= 1.15
     return max(1, min(picks, math.ceil(rounds)))
 
 

@@ -9,7 +9,7 @@ from mps_pointops._metal import Source, launch
 from mps_pointops._metal.choices import SORT_FEW_TILES, SORT_LONG_TILES
 
 DIGIT_BITS = 10  # as in inverse_index.metal
-STEPS = (4, 16)  # of a tile: 256 pairs each
+STEPS = (4, 8)  # of a tile: 256 pairs each
 _DIGITS = 2**DIGIT_BITS
 
 SOURCE = Source(
