@@ -22,10 +22,14 @@
 #define GROUP 9             // logarithm of the points of a threadgroup that updates
 #define SORTED 10           // chunks are made of `leaves`
 #define FIRST 11            // first dispatch for these clouds: nothing was set up
-#define MODE 12
+#define MODE 12             // what is done:
+#define WHOLE 0             // small clouds from the first pick to the last
+#define LISTS 1             // the second half of a round; in `fps_update`, the first
+#define REST 2              // what rounds left over
 #define BASE 13             // number of the dispatch's first threadgroup
 #define ROOM 14             // picks of one round at most
 #define BUDGET 15           // distances after which a threadgroup ends, negative for no end
+#define HOLD 16             // candidates of one threadgroup at most
 
 struct Cloud {
     uint number;
@@ -136,6 +140,26 @@ static inline int distance_of(device const float* points, uint dim, Spot a, Spot
 }
 #endif
 
+// Keys of N points meet a pick. Reads of the points are under way together.
+template <uint N>
+static inline void meet(
+    thread int* key, thread const Spot* spot, Spot pick, device const float* points, uint dim)
+{
+#if DIM == 3
+    for (uint e = 0; e < N; ++e) key[e] = min(key[e], distance_of(points, dim, spot[e], pick));
+#else
+    float sum[N];
+    for (uint e = 0; e < N; ++e) sum[e] = 0.0f;
+    device const float* at = points + ulong(pick) * dim;
+    for (uint d = 0; d < dim; ++d) {
+        float coordinate = at[d];
+        for (uint e = 0; e < N; ++e)
+            sum[e] = accumulate(sum[e], points[ulong(spot[e]) * dim + d] - coordinate);
+    }
+    for (uint e = 0; e < N; ++e) key[e] = min(key[e], as_type<int>(sum[e]));
+#endif
+}
+
 // What a lane holds of a chunk.
 struct Part {
     int key[EACH];
@@ -146,15 +170,28 @@ struct Part {
 #endif
 };
 
+// Whether the point in row `row` of the input is a candidate at all.
+static inline bool may_be_picked(device const float* points, uint row, Spot spot, constant long* shape) {
+    const uint dim = uint(shape[DIMENSION]);
+    if (!is_finite_point(points + ulong(row) * dim, dim)) return false;
+#if DIM == 3
+    // float sum against the double 1e-3: the same as below the next float, 0x3a83126f
+    if (shape[SKIP] != 0) return as_type<uint>(squared_norm3(spot.x, spot.y, spot.z)) >= 0x3a83126fu;
+#endif
+    return true;
+}
+
 // Where a lane's point e of a chunk is among the points of the cloud.
 static inline uint place_of(uint chunk, uint e, uint lane) { return chunk * CHUNK + e * 32 + lane; }
 
-// Chunk number `chunk` of the cloud; in the first dispatch it is set up.
+// Chunk number `chunk` of the cloud; in the first dispatch it is set up. Its box is kept in `box`
+// where chunks are loaded often.
 static inline void load_chunk(
     thread Part& part, Cloud cloud, uint chunk, device const float* points,
     device const float4* leaves, device const int* nearest, device float4* box,
     constant long* shape, bool first, uint lane)
 {
+    const bool boxed = shape[MODE] != WHOLE;
     const uint dim = uint(shape[DIMENSION]);
     for (uint e = 0; e < EACH; ++e) {
         uint i = place_of(chunk, e, lane);
@@ -175,14 +212,7 @@ static inline void load_chunk(
 #endif
         part.row[e] = row - cloud.begin;
         if (first) {
-            bool eligible = inside && row != NOTHING;
-            if (eligible) eligible = is_finite_point(points + ulong(row) * dim, dim);
-#if DIM == 3
-            // float sum against the double 1e-3: the same as below the next float, 0x3a83126f
-            Spot spot = part.spot[e];
-            if (shape[SKIP] != 0 && eligible)
-                eligible = as_type<uint>(squared_norm3(spot.x, spot.y, spot.z)) >= 0x3a83126fu;
-#endif
+            bool eligible = inside && row != NOTHING && may_be_picked(points, row, part.spot[e], shape);
             part.key[e] = eligible ? int(INFINITE) : -1;
         } else {
             int key = nearest[place];
@@ -190,7 +220,7 @@ static inline void load_chunk(
         }
     }
 #if DIM == 3
-    if (first) {
+    if (first || !boxed) {
         float4 low = INFINITY;
         float4 high = -INFINITY;
         for (uint e = 0; e < EACH; ++e) {
@@ -202,7 +232,7 @@ static inline void load_chunk(
         }
         part.low = float4(simd_min(low.x), simd_min(low.y), simd_min(low.z), 0.0f);
         part.high = float4(simd_max(high.x), simd_max(high.y), simd_max(high.z), 0.0f);
-        if (lane == 0) {
+        if (boxed && lane == 0) {
             box[0] = part.low;
             box[1] = part.high;
         }
@@ -239,17 +269,11 @@ static inline void meet_picks(
         uint votes = uint(ulong(simd_vote::vote_t(simd_ballot(near))));
         if (votes == 0) continue;
         if (votes == 0xffffffffu) {
-            for (uint j = 0; j < 32; ++j) {
-                Spot pick = kept(staged[base + j]);
-                for (uint e = 0; e < EACH; ++e)
-                    part.key[e] = min(part.key[e], distance_of(points, dim, part.spot[e], pick));
-            }
+            for (uint j = 0; j < 32; ++j)
+                meet<EACH>(part.key, part.spot, kept(staged[base + j]), points, dim);
         } else {
-            for (; votes != 0; votes &= votes - 1) {
-                Spot pick = kept(staged[base + ctz(votes)]);
-                for (uint e = 0; e < EACH; ++e)
-                    part.key[e] = min(part.key[e], distance_of(points, dim, part.spot[e], pick));
-            }
+            for (; votes != 0; votes &= votes - 1)
+                meet<EACH>(part.key, part.spot, kept(staged[base + ctz(votes)]), points, dim);
         }
         farthest = farthest_of(part);
     }

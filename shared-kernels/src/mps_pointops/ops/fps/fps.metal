@@ -7,16 +7,14 @@
 // threshold which no other candidate beats, is sampled by one simdgroup; then all candidates meet
 // the picks of the front.
 //
+// Clouds that a single simdgroup holds are sampled pick by pick.
+//
 // RULE, DIM: arithmetic.metal; DIM is 3 for up to three coordinates.
-
-#define WHOLE 0
-#define LISTS 1
-#define REST 2
 
 #define THREADS 512  // of a threadgroup, at most
 #define HELD 8       // candidates of one thread
 #define FRONT 64     // two a lane
-#define TOGETHER 4   // keys of one thread that are read at once
+#define TOGETHER 8   // keys of one thread that are read at once
 
 // What a thread holds.
 struct Candidates {
@@ -30,10 +28,54 @@ template <uint N>
 static inline void meet_front(
     thread Candidates& set, uint picks, threadgroup const Kept* spots, device const float* points, uint dim)
 {
-    for (; picks != 0; picks &= picks - 1) {
-        const Spot pick = kept(spots[ctz(picks)]);
-        for (uint e = 0; e < N; ++e)
-            set.key[e] = min(set.key[e], distance_of(points, dim, set.spot[e], pick));
+    for (; picks != 0; picks &= picks - 1)
+        meet<N>(set.key, set.spot, kept(spots[ctz(picks)]), points, dim);
+}
+
+// A tiny cloud by one simdgroup, pick by pick: nothing to wait for.
+static inline void sample_tiny(
+    Cloud cloud, device const float* points, uint pick, device long* out, constant long* shape, uint lane)
+{
+    const uint dim = uint(shape[DIMENSION]);
+    Candidates set;
+    for (uint e = 0; e < HELD; ++e) {
+        uint i = e * 32 + lane;
+        bool inside = i < cloud.size;
+        set.row[e] = inside ? i : 0;
+        set.spot[e] = spot_at(points, dim, cloud.begin + set.row[e]);
+        bool eligible = inside && may_be_picked(points, cloud.begin + set.row[e], set.spot[e], shape);
+        set.key[e] = eligible ? int(INFINITE) : -1;
+    }
+    // a start that is not finite has no distance to anything
+    bool meets = is_finite_point(points + ulong(cloud.begin + pick) * dim, dim);
+    for (uint made = 1; made < cloud.picks; ++made) {
+        if (meets) {
+            Spot centre = spot_at(points, dim, cloud.begin + pick);
+            if (cloud.size <= 64) meet<2>(set.key, set.spot, centre, points, dim);
+            else if (cloud.size <= 128) meet<4>(set.key, set.spot, centre, points, dim);
+            else meet<HELD>(set.key, set.spot, centre, points, dim);
+        }
+        meets = true;
+        int most = -1;
+        uint rank = NOTHING, row = 0;
+        for (uint e = 0; e < HELD; ++e) {
+            if (e * 32 >= cloud.size) break;
+            uint its_rank = rank_of(set.row[e], cloud);
+            if (set.key[e] < 0 || !beats(set.key[e], its_rank, most, rank)) continue;
+            most = set.key[e];
+            rank = its_rank;
+            row = set.row[e];
+        }
+        int farthest = simd_max(most);
+        uint least = simd_min(most == farthest ? rank : NOTHING);
+        pick = least;
+        if (cloud.reversed) pick = simd_min(most == farthest && rank == least ? row : NOTHING);
+        if (farthest < 0) pick = 0;  // nothing may be picked: the first point
+        if (farthest <= 0) {  // picks change nothing any more
+            for (uint i = made + lane; i < cloud.picks; i += 32) out[i] = long(pick + cloud.shown);
+            return;
+        }
+        if (lane == 0) out[made] = long(pick + cloud.shown);
     }
 }
 
@@ -88,10 +130,17 @@ kernel void fps(
     const uint dim = uint(shape[DIMENSION]);
     const ulong slot = first_slot(shape, cloud);
     const uint groups = (cloud.size + (1u << uint(shape[GROUP])) - 1) >> uint(shape[GROUP]);
-    const uint held = HELD * threads;
+    const uint held = min(HELD * threads, uint(shape[HOLD]));
     device uint* state = states + ulong(cloud.number) * 4;
     device long* cloud_out = out + cloud.out_begin;
     device const int* cloud_lists = lists + slot * 2 * LISTED;
+
+    if (mode == WHOLE && simdgroups == 1 && cloud.size <= HELD * 32) {
+        uint pick = start_of(shape, start, cloud);
+        if (lane == 0) cloud_out[0] = long(pick + cloud.shown);
+        sample_tiny(cloud, points, pick, cloud_out, shape, lane);
+        return;
+    }
 
     uint applied = 0;
     uint made = 1;
@@ -307,14 +356,22 @@ kernel void fps(
                 const Spot its_spot = kept(front_spot[c]);
                 uint low = 0, high_half = 0;
                 int raised = -1;
-                for (uint j = 0; j < FRONT / 4; ++j) {
-                    uint other = 4 * j + (t & 3);
-                    int distance = distance_of(points, dim, its_spot, kept(front_spot[other]));
-                    if (other >= c || distance >= its_key) distance = -2;
-                    uint bit = distance >= 0 ? 1u << (other & 31) : 0u;
-                    if (j < FRONT / 8) low |= bit;
-                    else high_half |= bit;
-                    raised = max(raised, distance >= search.key ? distance : -1);
+                for (uint block = 0; block < FRONT; block += 16) {
+                    Spot other[4];
+                    int distance[4];
+                    for (uint j = 0; j < 4; ++j) {
+                        other[j] = kept(front_spot[block + 4 * j + (t & 3)]);
+                        distance[j] = int(INFINITE);
+                    }
+                    meet<4>(distance, other, its_spot, points, dim);
+                    for (uint j = 0; j < 4; ++j) {
+                        uint at = block + 4 * j + (t & 3);
+                        bool nearer = at < c && distance[j] < its_key;
+                        uint bit = nearer ? 1u << (at & 31) : 0u;
+                        if (block < 32) low |= bit;
+                        else high_half |= bit;
+                        raised = max(raised, nearer && distance[j] >= search.key ? distance[j] : -1);
+                    }
                 }
                 low |= simd_shuffle_xor(low, 1);
                 low |= simd_shuffle_xor(low, 2);

@@ -93,7 +93,7 @@ class _Job:
         self.sampling = clouds if equal else (total >> alone) + 1
         lists = self.updating if largest > 1 << alone else 0
         chunks = self.updating * ((1 << group) // CHUNK)
-        sizes = [8 * chunks, 2 * LISTED * lists, 2 * lists, 4 * clouds, total]
+        sizes = [8 * chunks if lists else 0, 2 * LISTED * lists, 2 * lists, 4 * clouds, total]
         work = torch.empty(sum(sizes), dtype=torch.int32, device=points.device)
         leaves = None
         if largest > 1 << alone and dim <= 3 and choices.fps_sorts(largest, most):
@@ -115,7 +115,7 @@ class _Job:
 
     def sample_small(self, size: int, most: int) -> None:
         """Clouds that one threadgroup samples; larger ones are left alone."""
-        threads = choices.fps_alone_threads(size)
+        threads = choices.fps_alone_threads(size, self.clouds)
         # a thread costs at least this much of the work that is allowed, which bounds the grid too
         least = threads * STEPS_PER_DISPATCH // THREADS_PER_DISPATCH
         steps = max(size * most * self.dim, least)
@@ -126,11 +126,12 @@ class _Job:
         """The other clouds, in rounds, and what is left after them."""
         room = max(64, STEPS_PER_ROUND // (self.total * self.dim))
         rounds = choices.fps_rounds(size, most) + most // room
-        threads, first = choices.fps_threads(size, most), True
+        threads, hold = choices.fps_threads(size, most), choices.fps_candidates(size, most)
+        first = True
         for begin, end in blocks(rounds, self.total * most * self.dim // rounds, STEPS_PER_WAIT):
             for _ in range(begin, end):
                 self._update(first)
-                self._sample(LISTS, first, self.sampling, threads, room=room)
+                self._sample(LISTS, first, self.sampling, threads, room=room, hold=hold)
                 first = False
         # Rounds of few picks need many points that lie together, so they are few themselves; no
         # bound is certain, and the last dispatch has none.
@@ -145,7 +146,7 @@ class _Job:
                 torch.mps.synchronize()
 
     def _update(self, first: bool) -> None:
-        shape = [*self.shape, int(first), 0, 0, 0, 0]
+        shape = [*self.shape, int(first), LISTS, 0, 0, 0, 0]
         kernel, size = UPDATE.kernel(*self.options), (1 << self.group) // EACH
         launch(kernel, *self.arguments, shape, groups=self.updating, group_size=size)
 
@@ -159,7 +160,8 @@ class _Job:
         base: int = 0,
         room: int = 2**31,
         budget: int = -1,
+        hold: int = 2**31,
     ) -> None:
-        shape = [*self.shape, int(first), mode, base, room, budget]
+        shape = [*self.shape, int(first), mode, base, room, budget, hold]
         kernel = SAMPLE.kernel(*self.options)
         launch(kernel, *self.arguments, shape, groups=groups, group_size=threads)
