@@ -164,7 +164,7 @@ kernel void make_frame(
     for (uint run = 2; run <= SAMPLES; run <<= 1) {
         #pragma unroll 1
         for (uint stride = run >> 1; stride > 0; stride >>= 1) {
-            uint3 other;
+            uint3 other = own;
             if (stride >= 32) {
                 threadgroup_barrier(mem_flags::mem_threadgroup);
                 for (uint i = 0; i < 3; ++i) samples[i * SAMPLES + number] = own[i];
