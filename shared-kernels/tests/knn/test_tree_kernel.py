@@ -15,7 +15,7 @@ from mps_pointops.ops.knn.cpu import knn_cpu
 from mps_pointops.ops.knn.reference import knn_reference
 from mps_pointops.ops.knn.tree import tree_knn
 from mps_pointops.spatial.reference import tree_reference
-from pointops_testing import CLOUDS, SIZES, assert_same_bits, cloud, root
+from pointops_testing import CLOUDS, assert_same_bits, cloud, root
 
 SPREADS = ("outlier", "cluster", "line", "sites", "equal_halves")
 
@@ -59,22 +59,24 @@ def _check_own(points, k, rule=Rule.SEPARATE):
     assert_same_bits(got[0], wanted[0])
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 1023, 1025])
 @pytest.mark.parametrize("name", CLOUDS)
 def test_sizes(name, size):
     ref = cloud(name, size)
-    _check(_queries(name, ref, rows=6), ref, min(size, 20))
+    _check(_queries(name, ref, rows=4), ref, min(size, 20))
 
 
-@pytest.mark.parametrize("size", [1, 31, 32, 33, 200])
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 100])
 @pytest.mark.parametrize("name", CLOUDS)
 def test_own_points(name, size):
     _check_own(cloud(name, size), 7)
 
 
-@pytest.mark.parametrize("name", ["lattice", "not_finite"])
-def test_own_points_on_two_levels(name):
-    _check_own(cloud(name, 1025), 7)
+@pytest.mark.slow
+def test_own_points_on_two_levels():
+    points = cloud("lattice", 1025)
+    points[::50] = torch.nan
+    _check_own(points, 7)
 
 
 @pytest.mark.parametrize("rule", [Rule.SEPARATE, Rule.FMA_XYZ, Rule.FMA_YXZ])
@@ -140,9 +142,9 @@ def test_fewer_coordinates(dim, rule):
 
 @pytest.mark.parametrize("name", SPREADS)
 def test_spreads(name):
-    ref = _spread(name, 1500)
+    ref = _spread(name, 1100)
     _check(_queries("random", ref), ref, 20)
-    _check_own(ref[:300], 16)
+    _check_own(ref[:150], 16)
 
 
 def test_three_levels():
