@@ -230,6 +230,11 @@ def test_counted_first(device, monkeypatch):
         (lambda d: SpatialIndex([1.0]), TypeError, "points must be a torch.Tensor"),
         (lambda d: SpatialIndex(torch.zeros(3, device=d)), ValueError, "points must be of shape"),
         (
+            lambda d: SpatialIndex(torch.zeros(3, 3, device="meta")),
+            ValueError,
+            "points must be on device cpu or mps",
+        ),
+        (
             lambda d: SpatialIndex(torch.zeros(3, 3, dtype=torch.int64, device=d)),
             TypeError,
             "points must be float32",

@@ -63,6 +63,8 @@ class SpatialIndex:
         op = "SpatialIndex"
         rank = 3 if ptr is None and isinstance(points, Tensor) and points.dim() == 3 else 2
         self.points = check_points(op, "points", points, rank)
+        if points.device.type == "meta":
+            fail_value(op, "points", "on device cpu or mps", "device meta")
         self._dim = points.shape[-1]
         self._clouds = points.shape[0] if rank == 3 else 1
         self._size = points.shape[-2]
