@@ -169,6 +169,18 @@ def test_every_point_and_more(small, name, size):
     assert_same_bits(sample(points, size + 20), wanted(points, size + 20))
 
 
+@pytest.mark.parametrize("ties", ["lowest_index", "bit_reversed"])
+@pytest.mark.parametrize("size", [4, 100, 300])
+def test_the_last_pick_repeats(small, size, ties):
+    """When all distances are 0, the point picked just before may be the first of them."""
+    small(rounds=2, threads=64)
+    points = torch.ones(size, 3)
+    points[0] = 0
+    picks = sample(points, 6, 1, ties=ties)
+    assert_same_bits(picks, wanted(points, 6, 1, ties=ties))
+    assert picks.tolist() == [1, 0, 0, 0, 0, 0]
+
+
 @pytest.mark.parametrize("size", [60, 400])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_start_that_is_not_finite(small, size, value):
