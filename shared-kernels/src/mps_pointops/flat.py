@@ -105,7 +105,7 @@ def fps(
         ValueError: wrong shapes, `batch` not sorted, a `ptr` that does not run from 0 to N, a
             negative or non-finite `ratio`, or one of the wrong length.
 
-    There is no gradient.
+    There is no gradient. Contract: `ops/fps/README.md`.
     """
     op = "flat.fps"
     if ptr is not None and not isinstance(ptr, Tensor):
@@ -181,7 +181,7 @@ def knn(
         TypeError, ValueError: as `mps_pointops.knn`; also if a batch vector is not sorted or a
             ptr does not ascend from 0 to the number of points.
 
-    There is no gradient.
+    There is no gradient. Contract: `ops/knn/README.md`.
     """
     op = "flat.knn"
     given = {"batch_x": batch_x, "batch_y": batch_y, "ptr_x": ptr_x, "ptr_y": ptr_y}
@@ -237,7 +237,7 @@ def radius(
         TypeError, ValueError: as `mps_pointops.ball_query`; also if a batch vector is not sorted
             or a ptr does not ascend from 0 to the number of points.
 
-    There is no gradient.
+    There is no gradient. Contract: `ops/ball_query/README.md`.
     """
     op = "flat.radius"
     given = {"batch_x": batch_x, "batch_y": batch_y, "ptr_x": ptr_x, "ptr_y": ptr_y}

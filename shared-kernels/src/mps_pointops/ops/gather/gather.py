@@ -50,7 +50,12 @@ def group_points(features: Tensor, index: Tensor) -> Tensor:
         index: Indices [B, M, S] from 0 to N - 1, int32 or int64, same device.
 
     Returns:
-        Features [B, C, M, S]. Errors and gradient as `gather_points`.
+        Features [B, C, M, S] in the dtype of `features`.
+
+    Raises:
+        TypeError, ValueError, IndexError: as `gather_points`.
+
+    The gradient is that of `gather_points`. Contract: `ops/gather/README.md`.
     """
     features = check_features("group_points", "features", features)
     index = check_index("group_points", "index", index, 3, features, features.shape[2])
@@ -75,7 +80,8 @@ def scatter_points(values: Tensor, index: Tensor, size: int) -> Tensor:
         TypeError, ValueError, IndexError: as `gather_points`; unchecked on MPS, a target out of
             range is left out.
 
-    The gradient of `values` (of any order) is `gather_points` of the gradient.
+    The gradient of `values` (of any order) is `gather_points` of the gradient. Contract:
+    `ops/gather/README.md`.
     """
     op = "scatter_points"
     rank = values.dim() if isinstance(values, Tensor) else 3

@@ -59,7 +59,7 @@ def three_scatter(values: Tensor, index: Tensor, weight: Tensor, size: int) -> T
         TypeError, ValueError, IndexError: as `three_interpolate`; unchecked on MPS, a target out
             of range is left out.
 
-    `values` and `weight` have a gradient, of any order.
+    `values` and `weight` have a gradient, of any order. Contract: `ops/interpolate/README.md`.
     """
     op = "three_scatter"
     values = check_features(op, "values", values)
