@@ -57,5 +57,5 @@ def test_own_rows_and_ranges():
 
 def test_few_queries_get_many_simdgroups(monkeypatch):
     monkeypatch.undo()
-    counts = [kernels.simdgroups_of(teams) for teams in (1, 512, 1024, 8192, 9000, 10**6)]
-    assert counts == [32, 32, 16, 2, 1, 1]
+    counts = [kernels.simdgroups_of(teams) for teams in (1, 512, 1024, 1025, 9000, 10**6)]
+    assert counts == [32, 16, 8, 1, 1, 1]

@@ -18,8 +18,9 @@ FEW_POINTS = 8192
 FEW_LANES = 2**17
 
 # Ball query by a scan: simdgroups to keep busy, teams of two queries get several each. On an H200
-# 1024 queries of 100,000 points take 0.054 ms with 32 simdgroups a team, 0.22 ms with one.
-BALL_SIMDGROUPS = 2**14
+# 1024 queries of 100,000 points take 0.054 ms with 16 simdgroups a team and 0.11 with one, 4096 0.18
+# with 8 and 0.14 with one.
+BALL_SIMDGROUPS = 2**13
 # Ball query builds a tree for clouds of at least so many points, ...
 BALL_TREE_POINTS = 8192
 # ... so many pairs of a query and a point: on an H200 scan and tree are equally quick, 0.06 ms, for
@@ -56,11 +57,14 @@ KNN_SMALL_GROUPS = 1024
 # 100,000, k=128, take 207 us with one in 8, 238 with all; 1024 of 20,000 take 81 and 68.
 KNN_SAMPLE = 8
 KNN_SAMPLED = 128
-# They are searched in a tree, built for the call, from so many points on, ...
+# They are searched in a tree, built for the call, in clouds of at least so many points, ...
 KNN_TREE_POINTS = 4096
-# ... of them so many a neighbour, ...
-KNN_TREE_SHARE = 32
-# ... and so many pairs of a query and a point.
+# ... of at least so many points a neighbour: on an H200 4096 queries of 100,000, k=512, take 1.08 ms in
+# a tree and 1.27 by every pair, k=1000, 2.14 and 2.03; of 30,000, k=512, 0.63 and 0.55, ...
+KNN_TREE_SHARE = 64
+# ... for so many pairs of a query and a point: there 8000 in themselves, k=16, take 0.092 ms in a tree
+# and 0.109, 12,000 take 0.111 and 0.202; 1024 of 100,000, k=128, take 0.189 and 0.187. An Apple GPU is
+# expected to need more pairs, as the tree is eight dispatches more.
 KNN_TREE_PAIRS = 2**27
 
 # Farthest point sampling: logarithm of the largest cloud that one threadgroup samples by itself.

@@ -75,11 +75,11 @@ def suits_tree(rows: int, size: int, dim: int, places: int, *, count: bool) -> b
 
 
 def simdgroups_of(teams: int) -> int:
-    """Simdgroups that scan for so many teams of queries: a power of two, up to a threadgroup."""
+    """Simdgroups that scan for each of so many teams of queries: a power of two up to 32."""
     count = 1
     while count < 32 and teams * count * 2 <= BALL_SIMDGROUPS:
         count *= 2
-    return count
+    return count if count >= 8 else 1  # a few gain less than they lose at barriers
 
 
 def _search(
