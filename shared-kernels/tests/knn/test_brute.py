@@ -70,6 +70,13 @@ def test_clouds(monkeypatch, threads, name):
         _check(_queries(name, ref, 9), ref, 20)
 
 
+@pytest.mark.parametrize("dim", [2, 3, 5])
+def test_all_neighbours_of_points_that_are_not_finite(dim):
+    ref = cloud("not_finite", 200, dim)
+    _check(_queries("not_finite", ref, 9), ref, 200)
+    _check(_queries("huge", cloud("huge", 200, dim), 9), cloud("huge", 200, dim), 200)
+
+
 @pytest.mark.parametrize("k", [33, 65, 128, 129, 256, 257, 513, 1024, 1025])
 @pytest.mark.parametrize("parts", [1, 2])
 def test_segments(monkeypatch, k, parts):
