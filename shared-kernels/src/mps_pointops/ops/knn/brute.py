@@ -130,7 +130,8 @@ def brute_knn(
     low = LOW.get(dim) if not cosine else None
     for place in range(0, k, WIDTH):
         width = min(WIDTH, k - place)
-        for begin, end in search_blocks(rows, size * dim, exact=equal):
+        # a wide row has more threads than its points may be worth
+        for begin, end in search_blocks(rows, max(size, width) * dim, exact=equal):
             here = end - begin
             plan = (_plan if low else _plan_high)(here, mean, size, dim, width)
             listed = plan.parts > 1 or (not low and (place > 0 or 2 * width > _LEAST_SEGMENT))
