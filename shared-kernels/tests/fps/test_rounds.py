@@ -181,6 +181,18 @@ def test_the_last_pick_repeats(small, size, ties):
     assert picks.tolist() == [1, 0, 0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("threads", [32, 64])
+@pytest.mark.parametrize("size", [30, 100, 300])
+def test_the_first_that_may_be_picked_repeats(small, size, threads):
+    small(rounds=3, threads=threads)
+    points = cloud("random", size)
+    points[:3, 0] = torch.nan
+    points[40:, 0] = torch.nan  # so few that all of them are sampled at once
+    picks = sample(points, size + 20, 5)
+    assert_same_bits(picks, wanted(points, size + 20, 5))
+    assert picks[-20:].tolist() == [3] * 20
+
+
 @pytest.mark.parametrize("size", [60, 400])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_start_that_is_not_finite(small, size, value):

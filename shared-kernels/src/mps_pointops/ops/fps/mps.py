@@ -19,7 +19,7 @@ from mps_pointops.spatial.build import build
 _OPTIONS = {"RULE": (0, 1, 2), "DIM": (3, 0)}
 _SHARED = ("threshold", "sampling")
 UPDATE = Source(__package__, "rounds", _OPTIONS, *_SHARED, kernels=("fps_update",))
-SAMPLE = Source(__package__, "fps", _OPTIONS, *_SHARED)
+SAMPLE = Source(__package__, "fps", _OPTIONS, *_SHARED, "front")
 
 # as in the kernels
 EACH, CHUNK, LISTED, HELD = 4, 128, 64, 8
