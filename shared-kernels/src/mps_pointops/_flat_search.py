@@ -52,7 +52,7 @@ def _knn(
     where = segments(op, x, y, *told, k=k, rule=rule)
     where.facts.fetch()
     most = where.counts.most
-    _, index = knn_search(y, x, where.first, where.last, 1, most, False, rule)
+    _, index = knn_search(y, x, where.first, where.last, where.clouds, most, False, rule)
     return edges(index, where.counts)
 
 

@@ -67,6 +67,8 @@ class Segments:
         last: Row after the last [M], int64; None likewise.
         facts: What was not known on the host about the tensors that told clouds apart.
         counts: Neighbours that each query can have, if they were asked for.
+        clouds: About how many clouds there are, on MPS, where kernels are chosen by their size;
+            known once the facts are fetched.
 
     Batch vectors and ptrs that are not in order give wrong ranges inside the input, never outside.
     """
@@ -75,6 +77,7 @@ class Segments:
     last: Tensor | None
     facts: Facts
     counts: Counts
+    clouds: int = 1
 
 
 @dataclass
@@ -234,14 +237,17 @@ def _segments_mps(
     form = told.form
     if form == POINTER and told.lists[0] is not None and told.lists[0].shape[0] == 1:
         form = EQUAL  # no clouds: there are no points, or the ptr is wrong
-    lengths = (0 if given is None else given.shape[0] for given in told.lists)
+    lengths = [0 if given is None else given.shape[0] for given in told.lists]
     parts = parts_of(max(y.shape[0], *lengths))
     counts.span, ends = parts.span, parts.count * NUMBERS
+    where = Segments(None, None, facts, counts)
 
     def take(numbers: list[int]) -> None:
         order = order_of(numbers, parts)
         for side, judge in told.judges:
             judge(*order[side])
+            found = order[side][-1] + 1 if form == BATCH else lengths[side] - 1
+            where.clouds = max(where.clouds, min(found, x.shape[0]))
         if k is not None:
             counts.take_parts(numbers[:ends])
 
@@ -249,7 +255,8 @@ def _segments_mps(
     found = ranges_mps(x, y, *told.lists, form, k, rule is Rule.COSINE, parts, room)
     if found.counts is not None:
         counts.rows = found.counts
-    return Segments(found.first, found.last, facts, counts)
+    where.first, where.last = found.first, found.last
+    return where
 
 
 def count_edges(facts: Facts, found: Tensor, *, graph: bool = False) -> Counts:

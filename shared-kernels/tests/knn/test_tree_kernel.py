@@ -305,6 +305,24 @@ def test_ragged_calls_on_a_tree(always, name):
     assert always == [False, True]
 
 
+@pytest.mark.parametrize("by_ptr", [False, True])
+def test_ragged_calls_choose_by_the_size_of_a_cloud(always, monkeypatch, by_ptr):
+    monkeypatch.setattr(choices, "KNN_TREE_POINTS", 50)
+    x = cloud("random", 120)
+    moved = x.to("mps")
+    for size, told in ((40, []), (60, [True])):
+        if by_ptr:
+            ptr = torch.arange(0, 121, size)
+            got = flat.knn(moved, moved, 3, ptr_x=ptr.to("mps"), ptr_y=ptr.to("mps"))
+            wanted = flat.knn(x, x, 3, ptr_x=ptr, ptr_y=ptr)
+        else:
+            batch = torch.arange(120) // size
+            got = flat.knn(moved, moved, 3, batch.to("mps"), batch.to("mps"))
+            wanted = flat.knn(x, x, 3, batch, batch)
+        assert torch.equal(got.cpu(), wanted)
+        assert always == told
+
+
 def test_sizes_that_suit_a_tree():
     assert knn_mps.suits_tree(100_000, 100_000, 3, 16)
     assert knn_mps.suits_tree(100_000, 100_000, 1, 128)

@@ -59,12 +59,12 @@ KNN_SAMPLE = 8
 KNN_SAMPLED = 128
 # They are searched in a tree, built for the call, in clouds of at least so many points, ...
 KNN_TREE_POINTS = 4096
-# ... of at least so many points a neighbour: on an H200 4096 queries of 100,000, k=512, take 1.08 ms in
-# a tree and 1.27 by every pair, k=1000, 2.14 and 2.03; of 30,000, k=512, 0.63 and 0.55, ...
+# ... of at least so many points a neighbour: on an H200 4096 queries of 100,000, k=512, take
+# 1.08 ms in a tree and 1.27 by every pair, k=1000, 2.14 and 2.03, ...
 KNN_TREE_SHARE = 64
-# ... for so many pairs of a query and a point: there 8000 in themselves, k=16, take 0.092 ms in a tree
-# and 0.109, 12,000 take 0.111 and 0.202; 1024 of 100,000, k=128, take 0.189 and 0.187. An Apple GPU is
-# expected to need more pairs, as the tree is eight dispatches more.
+# ... for so many pairs of a query and a point: there 8000 in themselves, k=16, take 0.092 ms in a
+# tree and 0.109, 12,000 take 0.111 and 0.202; 1024 of 100,000, k=128, take 0.189 and 0.187. An
+# Apple GPU is expected to need more pairs, as the tree is eight dispatches more.
 KNN_TREE_PAIRS = 2**27
 
 # Farthest point sampling: logarithm of the largest cloud that one threadgroup samples by itself.

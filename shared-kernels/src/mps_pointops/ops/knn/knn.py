@@ -69,7 +69,8 @@ def _fake(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
 
 
 # The ragged core: query i looks at `ref[first[i]:last[i]]`, indices count in the whole input.
-# Without first the rows are cut into `clouds` equal parts and indices count in the part.
+# Without first the rows are cut into `clouds` equal parts and indices count in the part; with it
+# `clouds` is about how many there are, for the choice of a kernel.
 knn_search = register(
     "knn(Tensor query, Tensor ref, Tensor? first, Tensor? last, SymInt clouds, SymInt k,"
     " bool euclidean, int rule) -> (Tensor, Tensor)",

@@ -34,7 +34,7 @@ def knn_mps(
     size = ref.shape[0] // clouds if equal else ref.shape[0]
     if rule != Rule.COSINE and few.suits(rows, size, dim, k):
         return few.few_nearest(query, ref, first, last, clouds, k, euclidean, rule)
-    if rule != Rule.COSINE and suits_tree(rows, size, dim, k):
+    if rule != Rule.COSINE and suits_tree(rows, ref.shape[0] // clouds, dim, k):
         tree = build(ref, first, last, clouds)
         own = _same_points(query, ref)
         return tree_knn(tree, query, first, last, clouds, k, euclidean, rule, own=own)

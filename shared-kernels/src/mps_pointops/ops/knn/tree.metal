@@ -12,10 +12,7 @@
 // RULE: arithmetic.metal. ROWS: places kept, in 32s.
 
 #define QUERIES_PER_GROUP 8
-// at most 32; the longer a list, the more a merge costs, but fewer merges cost more leaves
-#ifndef BATCH
-#define BATCH (ROWS == 1 ? 16 : 32)
-#endif
+#define BATCH (ROWS <= 4 ? 24 : 32)  // at most 32; the longer a list, the more a merge costs
 
 [[max_total_threads_per_threadgroup(256)]]
 kernel void tree_knn(
@@ -42,7 +39,7 @@ kernel void tree_knn(
     const uint first_row = uint(shape[8]);
     const uint end_row = uint(shape[9]);
     const uint top = uint(shape[10]);     // number of levels
-    const bool own_points = shape[11] != 0;  // the queries are the points: a row of simdgroups takes them in tree order
+    const bool own_points = shape[11] != 0;  // the queries are the points, and taken in tree order
 
     threadgroup uint queue_key[QUERIES_PER_GROUP * 64];
     threadgroup uint queue_index[QUERIES_PER_GROUP * 64];
@@ -64,7 +61,7 @@ kernel void tree_knn(
     if (own_points) {
         // a point that takes no part is nowhere in the tree
         for (uint slot = lane; !open && slot < width; slot += 32) {
-            distance[ulong(turn) * k + place + slot] = as_type<float>(INFINITE);
+            ((device uint*)distance)[ulong(turn) * k + place + slot] = INFINITE;
             index[ulong(turn) * k + place + slot] = -1;
         }
         const float4 own = leaves[turn];
