@@ -147,7 +147,7 @@ def test_features_that_come_nearer():
 def _ragged(dim, rule, k):
     """Rows of one threadgroup in clouds of their own, also empty ones and parts of others."""
     ref = cloud("lattice", 400, dim)
-    first = torch.tensor([0] * 3 + [60] * 5 + [7] * 2 + [400] + [0] * 2)
+    first = torch.tensor([0] * 5 + [60] * 3 + [7] * 2 + [400] + [0] * 2)
     last = torch.tensor([60] * 3 + [395] * 5 + [20] * 2 + [400] + [400] * 2)
     query = _queries("random", ref, len(first))
     distance, index = brute.brute_knn(
