@@ -182,15 +182,15 @@ def test_the_last_pick_repeats(small, size, ties):
 
 
 @pytest.mark.parametrize("threads", [32, 64])
-@pytest.mark.parametrize("size", [30, 100, 300])
+@pytest.mark.parametrize("size", [100, 300])
 def test_the_first_that_may_be_picked_repeats(small, size, threads):
+    """All that may be picked are picked at once, none near another, and not the start."""
     small(rounds=3, threads=threads)
-    points = cloud("random", size)
-    points[:3, 0] = torch.nan
-    points[40:, 0] = torch.nan  # so few that all of them are sampled at once
-    picks = sample(points, size + 20, 5)
-    assert_same_bits(picks, wanted(points, size + 20, 5))
-    assert picks[-20:].tolist() == [3] * 20
+    points = torch.zeros(size, 3)
+    points[3:23, 0] = 2.0 ** torch.arange(20)
+    picks = sample(points, size + 20, 1, True)
+    assert_same_bits(picks, wanted(points, size + 20, 1, True))
+    assert picks.tolist() == [1, *range(22, 2, -1), *[3] * (size - 1)]
 
 
 @pytest.mark.parametrize("size", [60, 400])
