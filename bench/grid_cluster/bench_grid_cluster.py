@@ -9,7 +9,6 @@ import torch
 from harness import Bench, lattice, sphere
 
 from mps_pointops.ops.grid_cluster import grid_cluster
-from mps_pointops.ops.grid_cluster.reference import grid_cluster_reference
 
 # (points, edge of a cell, quick)
 CASES = ((5_000, 0.05, True), (100_000, 0.05, False), (1_000_000, 0.02, False))
@@ -30,9 +29,8 @@ def main() -> None:
                 bench.row(
                     f"{make.__name__} {count}, D={dim}, cells of {edge}",
                     lambda moved=moved: grid_cluster(*moved),
-                    lambda pos=pos, size=size: grid_cluster_reference(
-                        pos, size, pos.amin(0), pos.amax(0)
-                    ),
+                    lambda pos=pos, size=size: grid_cluster(pos, size),
+                    "CPU path",
                 )
     bench.end()
 

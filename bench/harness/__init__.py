@@ -161,10 +161,16 @@ class Bench:
             flush=True,
         )
 
-    def row(self, case: str, call: Callable[[], Result], expected: Callable[[], Result]) -> None:
+    def row(
+        self,
+        case: str,
+        call: Callable[[], Result],
+        expected: Callable[[], Result],
+        against: str = "reference",
+    ) -> None:
         """Check `call` against `expected`, element by element, then time it."""
         if self.wanted(case, quick=True):
-            self.case(case, {}, {OURS: call}, expected, against="reference")
+            self.case(case, {}, {OURS: call}, expected, against=against)
 
     def end(self) -> None:
         """Exit status 1 if a row did not match."""
