@@ -98,9 +98,11 @@ def ball_query(small: bool) -> Iterator[Case]:
 
 def features(small: bool) -> Iterator[Case]:
     rng = torch.Generator().manual_seed(3)
-    for clouds, channels, size, count in (
-        ((2, 3, 33, 65),) if small else ((2, 3, 33, 65), (4, 64, 3000, 5000))
-    ):
+    # sums in threadgroup memory, through the inverse index, and in device memory
+    shapes = ((2, 3, 33, 65), (1, 1, 40, 1100), (1, 2, 8200, 40))
+    for clouds, channels, size, count in shapes if small else (
+        *shapes, (4, 64, 3000, 5000), (1, 2, 500, 100_000), (2, 8, 9000, 5000),
+    ):  # fmt: skip
         for dtype in (torch.float32, torch.float16, torch.bfloat16):
             values = torch.randn(clouds, channels, size, generator=rng).to(dtype)
             for index_dtype in (torch.int32, torch.int64):
@@ -258,7 +260,8 @@ FORCED: dict[str, tuple[dict[str, object], tuple[Section, ...]]] = {
         {"FEW_LANES": 2**30, "KNN_PART": 32, "KNN_FEATURE_PART": 32, "KNN_MANY_ROWS": 1},
         (knn, ragged),
     ),
-    "shared rows": ({"GATHER_GROUPS": 4096, "GATHER_ROWS": 1}, (features,)),
+    "rows of their own": ({"GATHER_GROUPS": 4096, "GATHER_ROWS": 1}, (features,)),
+    "shared rows": ({"GATHER_GROUPS": 1}, (features,)),
 }  # fmt: skip
 
 
