@@ -29,10 +29,9 @@ def small(monkeypatch):
 
     def set_sizes(rounds=None, is_sorted=False, group=7, threads=32, candidates=256):
         monkeypatch.setattr(choices, "FPS_ALONE_BITS", 7)
-        monkeypatch.setattr(choices, "fps_threads", lambda size, picks: threads)
-        monkeypatch.setattr(choices, "fps_candidates", lambda size, picks: candidates)
+        monkeypatch.setattr(choices, "FPS_THREADS", threads)
+        monkeypatch.setattr(choices, "FPS_CANDIDATES", candidates)
         monkeypatch.setattr(choices, "fps_alone_threads", lambda size, clouds: threads)
-        monkeypatch.setattr(kernels, "REST_THREADS", threads)
         monkeypatch.setattr(choices, "fps_group_bits", lambda size: group)
         monkeypatch.setattr(choices, "fps_sorts", lambda size, picks: is_sorted)
         if rounds:

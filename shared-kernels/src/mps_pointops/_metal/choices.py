@@ -83,23 +83,20 @@ def fps_alone_threads(size: int, clouds: int) -> int:
     return min(512, max(64, -(-size // (32 * each)) * 32))
 
 
-def fps_threads(size: int, picks: int) -> int:
-    """Threads that sample the candidates of a round."""
-    return 512 if size >= 2**15 and picks <= size // 64 else 256
-
-
-def fps_candidates(size: int, picks: int) -> int:
-    """Candidates of a round at most; a thread holds up to 8.
-
-    More candidates make fewer rounds, but each pick looks at all of them: 1,000,000 -> 1024 takes
-    2.8 ms with 2048 and 2.2 with 4096, 100,000 -> 25,000 takes 7.5 and 9.2 (H200).
-    """
-    return 8 * fps_threads(size, picks)
+# Threads that sample the candidates of a round, each up to 8 of them, ...
+FPS_THREADS = 512
+# ... and candidates at most: more make fewer rounds, but each pick looks at all of them. 100,000 ->
+# 1024 takes 0.83 ms so, 0.93 with 4096, 0.99 with 256 threads; -> 25,000 7.0, 9.3, 7.6 (H200).
+FPS_CANDIDATES = 2048
 
 
 def fps_group_bits(size: int) -> int:
-    """Logarithm of the points that a threadgroup updates."""
-    return 9 if size < 2**15 else 10 if size < 2**18 else 12
+    """Logarithm of the points that a threadgroup updates.
+
+    It lists up to 64 of them: 20,000 -> 1024 takes 0.52 ms with 1024 points, 0.56 with 512;
+    1,000,000 -> 1024 2.2 ms with 4096, 2.8 with 2048 (H200).
+    """
+    return 10 if size < 2**18 else 12
 
 
 def fps_rounds(size: int, picks: int) -> int:
@@ -109,7 +106,7 @@ def fps_rounds(size: int, picks: int) -> int:
     their candidates. Fitted to the counts of a LiDAR scan, the slowest of several kinds of clouds
     of 5,000 to 1,000,000 points, and a tenth more; what is left is picked too, but slowly.
     """
-    candidates = min(fps_candidates(size, picks), 64 * -(-size >> fps_group_bits(size)))
+    candidates = min(FPS_CANDIDATES, 64 * -(-size >> fps_group_bits(size)))
     early = 3.6 * math.log2(picks) - 11 + 4 * max(0, math.log2(size) - 17)
     rounds = max(early, 4) + picks / candidates
     if fps_sorts(size, picks):
@@ -120,7 +117,7 @@ def fps_rounds(size: int, picks: int) -> int:
 def fps_sorts(size: int, picks: int) -> bool:
     """Whether points are sorted along a curve first, so that boxes of some in a row are small.
 
-    1,000,000 -> 25,000 takes 9.5 ms sorted and 17.8 as it comes, 100,000 -> 25,000 6.2 and 7.5,
+    1,000,000 -> 25,000 takes 9.5 ms sorted and 17.8 as it comes, 100,000 -> 25,000 5.6 and 7.0,
     100,000 -> 4096 1.9 and 2.0; but 1,000,000 -> 4096 10 and 4.4, for far points then lie together
     and rounds get more (H200).
     """

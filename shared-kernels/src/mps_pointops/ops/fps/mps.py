@@ -30,7 +30,6 @@ MODE = 12  # place of the mode in `shape`
 # busy, so they may be more than those of a kernel whose speed nobody knows.
 STEPS_PER_ROUND = 2**35
 STEPS_PER_WAIT = 2**37
-REST_THREADS = 512
 # Distances of one threadgroup in one dispatch, about; and such dispatches between two waits.
 REST_STEPS = 2**30
 REST_PER_WAIT = 8
@@ -126,22 +125,21 @@ class _Job:
         """The other clouds, in rounds, and what is left after them."""
         room = max(64, STEPS_PER_ROUND // (self.total * self.dim))
         rounds = choices.fps_rounds(size, most) + most // room
-        threads, hold = choices.fps_threads(size, most), choices.fps_candidates(size, most)
         first = True
         for begin, end in blocks(rounds, self.total * most * self.dim // rounds, STEPS_PER_WAIT):
             for _ in range(begin, end):
                 self._update(first)
-                self._sample(LISTS, first, self.sampling, threads, room=room, hold=hold)
+                self._sample(LISTS, first, self.sampling, choices.FPS_THREADS, room=room)
                 first = False
         # Rounds of few picks need many points that lie together, so they are few themselves; no
         # bound is certain, and the last dispatch has none.
-        together = HELD * REST_THREADS
+        together = choices.FPS_CANDIDATES
         work = min(2 * size * most, 8 * size * size // together)
         budget = REST_STEPS * 4 // max(4, self.dim) // max(1, self.sampling // 16)
         count = -(-work // budget)
         for number in range(1, count + 1):
             limit = budget if number < count else -1
-            self._sample(REST, False, self.sampling, REST_THREADS, budget=limit)
+            self._sample(REST, False, self.sampling, choices.FPS_THREADS, budget=limit)
             if number % REST_PER_WAIT == 0:
                 torch.mps.synchronize()
 
@@ -160,8 +158,9 @@ class _Job:
         base: int = 0,
         room: int = 2**31,
         budget: int = -1,
-        hold: int = 2**31,
     ) -> None:
+        # a round ends soon, what is left over takes all that the threads can hold
+        hold = choices.FPS_CANDIDATES if mode == LISTS else HELD * threads
         shape = [*self.shape, int(first), mode, base, room, budget, hold]
         kernel = SAMPLE.kernel(*self.options)
         launch(kernel, *self.arguments, shape, groups=groups, group_size=threads)
