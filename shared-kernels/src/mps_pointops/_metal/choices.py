@@ -141,8 +141,16 @@ INDEX_BALL_PLACES = 64
 
 # Gather, scatter, interpolate: threadgroups that keep the GPU busy; for fewer, rows are shared out.
 GATHER_GROUPS = 256
-# ... rows of features in one threadgroup's memory, which share the reading of indices: 32 x 64 x 16384
-# of 1024 on an H200 takes 66 us with one row, 55 with two, 54 with four.
+# ... rows of features in one threadgroup's memory, which share the reading of indices: 32 x 64 x
+# 16384 of 1024 on an H200 takes 66 us with one row, 55 with two, 54 with four.
 GATHER_ROWS = 4
 # ... channels a thread goes through where features are not in threadgroup memory.
 GATHER_CHANNELS = 8
+# ... rows are brought to threadgroup memory if they are read so often, compared with their length:
+# 32 x 64 rows of 4096 took 21 us for 1024 reads and 62 for 16384; left where they are, 16 and 180.
+GATHER_READS = 0.5
+
+# Scatter: rows for each chunk of 1024 positions from which on sums go chunk by chunk. 24 rows of 16
+# chunks take 26 us on an H200 (53 through the inverse index), 64 rows of 64 chunks 141 (105), but
+# if all positions are of one target 312 (3631).
+SCATTER_ROWS = 1

@@ -75,7 +75,7 @@ class Grid:
 def grid_of(size: int, word: int, clouds: int, channels: int, count: int, reads: int) -> Grid:
     """For `count` results a channel, with so many reads in rows of `size` words."""
     held, rows = held_rows(size * word, clouds, channels)
-    if rows == 0 or 2 * reads < size:
+    if rows == 0 or reads < choices.GATHER_READS * size:
         threads, rows = 256, choices.GATHER_CHANNELS
         groups = clouds * -(-channels // rows) * -(-count // threads)
         return Grid(0, groups, threads, rows * threads, [rows])
@@ -122,7 +122,7 @@ def scatter_mps(values: Tensor, index: Tensor, weight: Tensor | None, size: int)
         return out.zero_().to(dtype)
     weights = values if weight is None else weight.detach().to(torch.float32).contiguous()
     chunks = -(-count // CHUNK)
-    if clouds * channels >= chunks and size < 2**22:
+    if clouds * channels >= choices.SCATTER_ROWS * chunks and size < 2**22:
         _add_chunks(values, weights, index, out, weight is not None)
     else:
         _add_positions(values, weights, index, out, weight is not None)
