@@ -18,8 +18,8 @@ FEW_POINTS = 8192
 FEW_LANES = 2**17
 
 # Ball query by a scan: simdgroups to keep busy, teams of two queries get several each. On an H200
-# 1024 queries of 100,000 points take 0.054 ms with 16 simdgroups a team and 0.11 with one, 4096 0.18
-# with 8 and 0.14 with one.
+# 1024 queries of 100,000 points take 0.054 ms with 16 simdgroups a team and 0.11 with one, 4096
+# 0.18 with 8 and 0.14 with one.
 BALL_SIMDGROUPS = 2**13
 # Ball query builds a tree for clouds of at least so many points, ...
 BALL_TREE_POINTS = 8192
