@@ -333,6 +333,15 @@ def test_large_clouds(name):
     assert_same_bits(sample(points, 3000), cpu[0])
 
 
+def test_clouds_of_many_coordinates_are_cut_sooner():
+    assert [choices.fps_alone_bits(dim) for dim in (1, 3, 6, 16, 17, 64, 4096)] == [
+        12, 12, 12, 11, 10, 9, 8,
+    ]  # fmt: skip
+    points = cloud("random", 300, 130)
+    got = operator.fps(points.to("mps"), None, None, None, 1, 40, 300, 40, 5, False, 0, 0)
+    assert_same_bits(got.cpu(), reference(points, 40, 5))
+
+
 def test_rounds_fit_the_counts():
     """Rounds that clouds of these sizes needed, a LiDAR scan and a few others."""
     counts = ((5_000, 1_250, 22), (10_000, 10_000, 43), (20_000, 1_024, 19), (50_000, 12_500, 31))

@@ -67,8 +67,17 @@ KNN_TREE_SHARE = 64
 # Apple GPU is expected to need more pairs, as the tree is eight dispatches more.
 KNN_TREE_PAIRS = 2**27
 
-# Farthest point sampling: logarithm of the largest cloud that one threadgroup samples by itself.
+# Farthest point sampling: logarithm of the largest cloud that one threadgroup samples by itself,
+# of up to three coordinates; with more, of the largest number of coordinates.
 FPS_ALONE_BITS = 12
+FPS_ALONE_NUMBERS_BITS = 15
+
+
+def fps_alone_bits(dim: int) -> int:
+    """Logarithm of the largest such cloud of `dim` coordinates."""
+    if dim <= 3:
+        return FPS_ALONE_BITS
+    return min(FPS_ALONE_BITS, max(8, FPS_ALONE_NUMBERS_BITS - (dim - 1).bit_length()))
 
 
 def fps_alone_threads(size: int, clouds: int) -> int:

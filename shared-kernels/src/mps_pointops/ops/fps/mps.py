@@ -58,7 +58,7 @@ def fps_mps(
     job = _Job(points, ptr, out_ptr, start, out, clouds, largest, most, start_idx)
     job.shape[5:7] = [int(skip_near_origin), ties]
     job.options = (rule, 3 if points.shape[1] <= 3 else 0)
-    alone = 1 << choices.FPS_ALONE_BITS
+    alone = 1 << job.alone
     if largest <= alone or not job.equal:
         job.sample_small(min(largest, alone), min(most, alone))
     if largest > alone:
@@ -85,8 +85,11 @@ class _Job:
         self.dim, self.clouds, self.total = dim, clouds, total
         # the host knows the size of a single cloud too
         self.equal = equal = ptr is None or clouds == 1
-        alone = choices.FPS_ALONE_BITS
-        self.group = group = min(choices.fps_group_bits(largest), alone)
+        alone = choices.fps_alone_bits(dim)
+        group = min(choices.fps_group_bits(largest), alone)
+        if dim > 3:  # more work each
+            group = min(group, 8)
+        self.alone, self.group = alone, group
         # threadgroups that update and that sample; sampling.metal tells which serve a large cloud
         self.updating = clouds * -(-largest >> group) if equal else (total >> (group - 1)) + 1
         self.sampling = clouds if equal else (total >> alone) + 1
