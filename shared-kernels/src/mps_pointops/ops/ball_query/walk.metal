@@ -116,7 +116,7 @@ static inline void merge_rows(thread uint* list, uint added, uint unused, ushort
 }
 #endif
 
-[[max_total_threads_per_threadgroup(32 * QUERIES_PER_GROUP)]]
+[[max_total_threads_per_threadgroup(128)]]
 kernel void ball_walk(
     device const float* query [[buffer(0)]],    // (M, 3)
     device const float* ref [[buffer(1)]],      // (N, 3)
@@ -204,9 +204,9 @@ kernel void ball_walk(
                 const float4 low = box[0];
                 const float4 high = box[1];
                 const uint least = as_type<uint>(low.w);
-                const bool opens = (child < count_here) & (least < worst) & (as_type<uint>(high.w) >= at) &
-                    reaches(ball, low, high);
-                open = opens ? max(least, at) : NOTHING;
+                const bool wanted = (child < count_here) & (least < worst) & (as_type<uint>(high.w) >= at);
+                const bool near = reaches(ball, low, high);
+                open = (wanted & near) ? max(least, at) : NOTHING;
                 arrived = false;
                 ++steps;
 #if COUNT == 1
