@@ -44,7 +44,10 @@ def _vertices(path: Path) -> NDArray[np.float64]:
     try:
         import open3d
     except ImportError as error:
-        raise SystemExit(f"{path}: reading .stl files takes open3d: pip install open3d") from error
+        raise SystemExit(
+            f"{path}: .stl files are read by open3d, which does not import here: {error}; "
+            "pip install open3d, or save the vertices as an .npz"
+        ) from error
     mesh = open3d.io.read_triangle_mesh(str(path)).remove_duplicated_vertices()
     points = np.asarray(mesh.vertices)
     if len(points) == 0:

@@ -124,9 +124,11 @@ def main(arguments: list[str] | None = None) -> int:
     group = kind(num_group=chosen.num_group, group_size=chosen.group_size).to(device)
     print(f"{kind.__module__}.{kind.__name__} on {words}")
     files = cloud_files.find(chosen.data, chosen.per_class)
+    folder = chosen.data if chosen.data.is_dir() else chosen.data.parent
     reports = []
     for file in files:
-        for name, points in cloud_files.load(file):
+        for inside, points in cloud_files.load(file):
+            name = str(file.relative_to(folder).parent / inside)
             some = points[:1500] if chosen.quick else points
             if len(some) < max(chosen.num_group, chosen.group_size):
                 sys.exit(f"{name} has {len(some)} points, too few for the groups asked for")

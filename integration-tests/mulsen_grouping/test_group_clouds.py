@@ -114,8 +114,6 @@ def test_a_wrong_path_is_refused(script, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("array", ["points_5k", "points_23k"])
 def test_whole_dragon(script, device, tmp_path, array):
-    if device == "mps" and array == "points_23k":
-        pytest.skip("minutes in software")
     np.savez(tmp_path / "whole.npz", np.load(DRAGON)[array])
     arguments = ["--repeats", "0", "--data", str(tmp_path), "--device", device]
     assert script("group_clouds").main(arguments) == 0
