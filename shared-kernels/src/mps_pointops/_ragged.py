@@ -27,9 +27,9 @@ def is_sorted(values: Tensor) -> Tensor:
 
 def fetch(facts: list[Tensor]) -> list[int]:
     """Integers of the device, of any shape, one after the other, in one read."""
-    if len(facts) == 1:
-        return facts[0].reshape(-1).to(torch.int64).tolist()  # type: ignore[no-any-return]
-    return torch.cat([fact.reshape(-1).to(torch.int64) for fact in facts]).tolist()  # type: ignore[no-any-return]
+    flat = [fact.reshape(-1).to(torch.int64) for fact in facts]
+    read: list[int] = (flat[0] if len(flat) == 1 else torch.cat(flat)).tolist()
+    return read
 
 
 def check_order(op: str, name: str, ordered: int, lowest: int) -> None:

@@ -112,11 +112,11 @@ def fps_rounds(size: int, picks: int) -> int:
     """Rounds after which the picks are done, nearly always.
 
     Early rounds pick little, for the farthest points lie close together; later ones about half of
-    their candidates. Fitted to the counts of a LiDAR scan, the slowest of several kinds of clouds
-    of 5,000 to 1,000,000 points, and a tenth more; what is left is picked too, but slowly.
+    their candidates. Fitted to the counts of two scans, the slowest of several kinds of clouds of
+    5,000 to 1,000,000 points, and some more; what is left is picked too, but slowly.
     """
     candidates = min(FPS_CANDIDATES, 64 * -(-size >> fps_group_bits(size)))
-    early = 3.6 * math.log2(picks) - 11 + 4 * max(0, math.log2(size) - 17)
+    early = 3.6 * math.log2(picks) - 11 + 6.5 * max(0, math.log2(size) - 17)
     rounds = max(early, 4) + picks / candidates
     if fps_sorts(size, picks):
         rounds *= 1.15

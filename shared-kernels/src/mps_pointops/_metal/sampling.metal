@@ -1,7 +1,7 @@
 // Shared text: clouds of farthest point sampling, their tie order, and points and picks.
 //
 // nearest[i] holds the bits of the squared distance of point i to its nearest pick so far, or -1 for
-// a point that is never picked. Points are kept in chunks of 128 in a row, which one simdgroup
+// a point that is never picked. Points are kept in chunks of 128, which one simdgroup
 // updates; a box around those of a chunk that may be picked tells which picks are too far to matter.
 
 #define EACH 4              // points of one thread in a chunk
@@ -181,8 +181,17 @@ static inline bool may_be_picked(device const float* points, uint row, Spot spot
     return true;
 }
 
-// Where a lane's point e of a chunk is among the points of the cloud.
-static inline uint place_of(uint chunk, uint e, uint lane) { return chunk * CHUNK + e * 32 + lane; }
+// Points that keep their order are cut into runs of 8 and those dealt to chunks, for points in a row
+// often lie together: many far points would be one threadgroup's, which lists only some of its own.
+static inline bool deals_runs(constant long* shape) { return shape[SORTED] == 0 && shape[MODE] != WHOLE; }
+
+// Where a lane's point e of a chunk is among the points of the cloud; not below its size if nowhere.
+static inline uint place_of(uint chunk, uint e, uint lane, Cloud cloud, constant long* shape) {
+    if (!deals_runs(shape)) return chunk * CHUNK + e * 32 + lane;
+    const uint chunks = (cloud.size + CHUNK - 1) / CHUNK;
+    if (chunk >= chunks) return cloud.size;
+    return ((e * 4 + (lane >> 3)) * chunks + chunk) * 8 + (lane & 7u);
+}
 
 // Chunk number `chunk` of the cloud; in the first dispatch it is set up. Its box is kept in `box`
 // where chunks are loaded often.
@@ -194,7 +203,7 @@ static inline void load_chunk(
     const bool boxed = shape[MODE] != WHOLE;
     const uint dim = uint(shape[DIMENSION]);
     for (uint e = 0; e < EACH; ++e) {
-        uint i = place_of(chunk, e, lane);
+        uint i = place_of(chunk, e, lane, cloud, shape);
         bool inside = i < cloud.size;
         uint place = cloud.begin + (inside ? i : 0);
         uint row = place;
@@ -279,9 +288,11 @@ static inline void meet_picks(
     }
 }
 
-static inline void store_chunk(thread const Part& part, Cloud cloud, uint chunk, device int* nearest, uint lane) {
+static inline void store_chunk(
+    thread const Part& part, Cloud cloud, uint chunk, device int* nearest, constant long* shape, uint lane)
+{
     for (uint e = 0; e < EACH; ++e) {
-        uint i = place_of(chunk, e, lane);
+        uint i = place_of(chunk, e, lane, cloud, shape);
         if (i < cloud.size) nearest[cloud.begin + i] = part.key[e];
     }
 }

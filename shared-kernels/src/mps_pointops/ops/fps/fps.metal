@@ -133,7 +133,7 @@ kernel void fps(
                     device float4* box = boxes + (slot * chunks_of_group(shape) + chunk) * 2;
                     load_chunk(part, cloud, chunk, points, leaves, nearest, box, shape, fresh, lane);
                     meet_picks(part, points, dim, staged, count, lane);
-                    store_chunk(part, cloud, chunk, nearest, lane);
+                    store_chunk(part, cloud, chunk, nearest, shape, lane);
                 }
                 threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
                 applied = fresh ? 1 : applied + count;

@@ -68,7 +68,7 @@ kernel void fps_update(
         threadgroup_barrier(mem_flags::mem_threadgroup);
         applied += count;
     } while (!first && applied < made);
-    store_chunk(part, cloud, chunk, nearest, lane);
+    store_chunk(part, cloud, chunk, nearest, shape, lane);
 
     Search search;
     search.pass = 0;
