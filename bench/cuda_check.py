@@ -255,6 +255,7 @@ FORCED: dict[str, tuple[dict[str, object], tuple[Section, ...]]] = {
         (knn, ball_query, ragged, index),
     ),
     "rounds": ({"FPS_ALONE_BITS": 7, "fps_sorts": lambda size, picks: True}, (fps, ragged)),
+    "dealt": ({"FPS_ALONE_BITS": 7, "fps_deals": lambda size: True}, (fps,)),
     "finisher": ({"FPS_ALONE_BITS": 7, "fps_rounds": lambda size, picks: 1}, (fps, ragged)),
     "parts": (
         {"FEW_LANES": 2**30, "KNN_PART": 32, "KNN_FEATURE_PART": 32, "KNN_MANY_ROWS": 1},

@@ -20,6 +20,7 @@ from mps_pointops.ops.fps.reference import furthest_point_sample_reference as re
 from pointops_testing import CLOUDS, assert_same_bits, cloud
 
 WHOLE, LISTS, REST = kernels.WHOLE, kernels.LISTS, kernels.REST
+KEPT, SORTED, DEALT = kernels.KEPT, kernels.SORTED, kernels.DEALT
 emulated = pytest.mark.skipif(not mps_emulator.is_installed(), reason="about the executor")
 
 
@@ -27,13 +28,14 @@ emulated = pytest.mark.skipif(not mps_emulator.is_installed(), reason="about the
 def small(monkeypatch):
     """128 points alone, and 128 a threadgroup of a round; 256 candidates."""
 
-    def set_sizes(rounds=None, is_sorted=False, group=7, threads=32, candidates=256):
+    def set_sizes(rounds=None, order=KEPT, group=7, threads=32, candidates=256):
         monkeypatch.setattr(choices, "FPS_ALONE_BITS", 7)
         monkeypatch.setattr(choices, "FPS_THREADS", threads)
         monkeypatch.setattr(choices, "FPS_CANDIDATES", candidates)
         monkeypatch.setattr(choices, "fps_alone_threads", lambda size, clouds: threads)
         monkeypatch.setattr(choices, "fps_group_bits", lambda size: group)
-        monkeypatch.setattr(choices, "fps_sorts", lambda size, picks: is_sorted)
+        monkeypatch.setattr(choices, "fps_sorts", lambda size, picks: order == SORTED)
+        monkeypatch.setattr(choices, "fps_deals", lambda size: order == DEALT)
         if rounds:
             monkeypatch.setattr(choices, "fps_rounds", lambda size, picks: rounds)
 
@@ -123,8 +125,9 @@ def test_what_few_rounds_leave(small, launches, name, rounds):
 
 @pytest.mark.parametrize("name", ["random", "lattice", "not_finite", "near_origin", "duplicates"])
 @pytest.mark.parametrize("dim", [1, 2, 3])
-def test_sorted_points(small, name, dim):
-    small(rounds=6, is_sorted=True)
+@pytest.mark.parametrize("order", [SORTED, DEALT])
+def test_order_of_points(small, name, dim, order):
+    small(rounds=6, order=order)
     points = cloud(name, 1000, dim)
     for ties in Ties:
         got = operator.fps(
@@ -154,9 +157,9 @@ def test_dimensions(small, name, dim):
 
 
 @pytest.mark.parametrize("size", [127, 128, 129, 255, 256, 257, 511, 513, 1025])
-@pytest.mark.parametrize("group", [7, 8])
-def test_sizes_around_the_thresholds(small, size, group):
-    small(rounds=4, group=group)
+@pytest.mark.parametrize(("group", "order"), [(7, KEPT), (8, KEPT), (7, DEALT), (8, DEALT)])
+def test_sizes_around_the_thresholds(small, size, group, order):
+    small(rounds=4, group=group, order=order)
     points = cloud("lattice" if size % 2 else "random", size)
     assert_same_bits(sample(points, 70), wanted(points, 70))
 
@@ -208,11 +211,11 @@ def test_few_picks(small, count):
     assert_same_bits(sample(points, count, 4), wanted(points, count, 4))
 
 
-@pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize("order", [KEPT, SORTED, DEALT])
 @pytest.mark.parametrize("rounds", [2, 40])
-def test_clouds_of_all_sizes_at_once(small, launches, rounds, is_sorted):
+def test_clouds_of_all_sizes_at_once(small, launches, rounds, order):
     """Those of up to 128 points by one threadgroup, the others in rounds."""
-    small(rounds, is_sorted)
+    small(rounds, order)
     sizes = [5, 500, 0, 129, 128, 1, 0, 300, 127, 256]
     ptr = torch.tensor([0, *sizes]).cumsum(0)
     for name in ("random", "lattice", "not_finite"):

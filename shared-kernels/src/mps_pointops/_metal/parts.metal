@@ -25,9 +25,11 @@ static inline void summarise(
             flags[t] |= flags[t + half_of];
         }
     }
-    mine.sum = sums[0];
-    mine.most = mosts[0];
-    mine.flags = flags[0];
+    if (t == 0) {  // others would read while it writes
+        mine.sum = sums[0];
+        mine.most = mosts[0];
+        mine.flags = flags[0];
+    }
 }
 
 // Sum over the threads before this one, and over all. `space` has a place a simdgroup; two barriers.

@@ -20,7 +20,9 @@
 #define CLOUDS 7
 #define ALONE 8             // logarithm of the largest cloud that one threadgroup samples by itself
 #define GROUP 9             // logarithm of the points of a threadgroup that updates
-#define SORTED 10           // chunks are made of `leaves`
+#define ORDER 10            // of the points in chunks:
+#define SORTED 1            // that of `leaves`; else as they come,
+#define DEALT 2             // dealt out
 #define FIRST 11            // first dispatch for these clouds: nothing was set up
 #define MODE 12             // what is done:
 #define WHOLE 0             // small clouds from the first pick to the last
@@ -181,9 +183,9 @@ static inline bool may_be_picked(device const float* points, uint row, Spot spot
     return true;
 }
 
-// Points that keep their order are cut into runs of 8 and those dealt to chunks, for points in a row
-// often lie together: many far points would be one threadgroup's, which lists only some of its own.
-static inline bool deals_runs(constant long* shape) { return shape[SORTED] == 0 && shape[MODE] != WHOLE; }
+// Points in a row often lie together, and many far ones would be one threadgroup's, which lists only
+// some of its own. Runs of 8 of them can be dealt to chunks instead.
+static inline bool deals_runs(constant long* shape) { return shape[ORDER] == DEALT && shape[MODE] != WHOLE; }
 
 // Where a lane's point e of a chunk is among the points of the cloud; not below its size if nowhere.
 static inline uint place_of(uint chunk, uint e, uint lane, Cloud cloud, constant long* shape) {
@@ -208,7 +210,7 @@ static inline void load_chunk(
         uint place = cloud.begin + (inside ? i : 0);
         uint row = place;
 #if DIM == 3
-        if (shape[SORTED] != 0) {
+        if (shape[ORDER] == SORTED) {
             float4 leaf = leaves[place];
             Spot spot = {leaf.x, leaf.y, leaf.z};
             part.spot[e] = spot;
@@ -330,6 +332,6 @@ static inline uint row_of_entry(
     device const float4* leaves)
 {
     if (listed) return uint(keys[place + LISTED]);
-    if (shape[SORTED] == 0) return place;
+    if (shape[ORDER] != SORTED) return place;
     return as_type<uint>(leaves[cloud.begin + place].w) - cloud.begin;
 }

@@ -24,6 +24,7 @@ SAMPLE = Source(__package__, "fps", _OPTIONS, *_SHARED, "front")
 # as in the kernels
 EACH, CHUNK, LISTED, HELD = 4, 128, 64, 8
 WHOLE, LISTS, REST = 0, 1, 2
+KEPT, SORTED, DEALT = 0, 1, 2
 MODE = 12  # place of the mode in `shape`
 
 # Steps (see `_metal/dispatch.py`) of a round, and of rounds between two waits. They keep the GPU
@@ -103,7 +104,7 @@ class _Job:
                 leaves = build(points, clouds=clouds).leaves
             elif ptr is not None:
                 leaves = build(points, ptr[:-1], ptr[1:]).leaves
-        is_sorted = int(leaves is not None)
+        order = SORTED if leaves is not None else DEALT if choices.fps_deals(largest) else KEPT
         # what is not read is any tensor of that type
         ptr, out_ptr = (out, out) if ptr is None or out_ptr is None else (ptr, out_ptr)
         self.arguments = [points, points if leaves is None else leaves, ptr, out_ptr]
@@ -113,7 +114,7 @@ class _Job:
         self.options = (0, 3)
         # places: sampling.metal
         self.shape = [dim, int(equal), largest, most, start_idx if start is None else -1, 0, 0]
-        self.shape += [clouds, alone, group, is_sorted]
+        self.shape += [clouds, alone, group, order]
 
     def sample_small(self, size: int, most: int) -> None:
         """Clouds that one threadgroup samples; larger ones are left alone."""
