@@ -83,6 +83,15 @@ def _ball_query(i: Inputs) -> Iterator[Pair]:
     yield from zip((got[0][0], got[1][0]), wanted, strict=True)
 
 
+def _spatial_index(i: Inputs) -> Iterator[Pair]:
+    index, query = mps_pointops.SpatialIndex(i.put(i.points)), i.put(i.query)
+    distance, neighbor = index.knn(query, 20)
+    squared, wanted = knn_reference(i.query, i.points, 20)
+    yield from ((distance, square_root(squared)), (neighbor, wanted))
+    inside = index.ball_query(query, 0.7, 12)
+    yield from zip(inside, ball_query_reference(i.query, i.points, 0.7, 12), strict=True)
+
+
 def _gather(i: Inputs) -> Iterator[Pair]:
     got = mps_pointops.gather_points(i.put(i.features), i.put(i.index))
     yield got, gather_reference(i.features, i.index)
@@ -211,6 +220,7 @@ OPERATORS: dict[str, Callable[[Inputs], Iterator[Pair]]] = {
     "furthest_point_sample": _sampling,
     "knn": _knn,
     "ball_query": _ball_query,
+    "SpatialIndex": _spatial_index,
     "gather_points": _gather,
     "group_points": _group,
     "scatter_points": _scatter,
