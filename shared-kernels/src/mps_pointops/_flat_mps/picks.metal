@@ -78,7 +78,6 @@ kernel void count_picks(
         }
     }
     summarise(picks, sums, mosts, flags, t);
-    threadgroup_barrier(mem_flags::mem_threadgroup);
     summarise(sizes, sums, mosts, flags, t);
     if (t == 0) {
         device long* row = facts + group * 2 * PART_NUMBERS;

@@ -139,7 +139,6 @@ kernel void ranges(
         taking_part += count > 0 ? 1 : 0;
     }
     summarise(mine, sums, mosts, flags, t);
-    threadgroup_barrier(mem_flags::mem_threadgroup);
     Summary other = {taking_part, 0, 0};
     summarise(other, sums, mosts, flags, t);
     if (t == 0) {

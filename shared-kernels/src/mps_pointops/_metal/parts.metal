@@ -4,7 +4,7 @@
 #define PART_THREADS 256
 #define PART_NUMBERS 4
 
-// What the threads of a group found, together; the answer is there for thread 0.
+// What the threads of a group found, together, for each of them. Leaves the lists free.
 struct Summary {
     long sum;
     long most;
@@ -25,11 +25,11 @@ static inline void summarise(
             flags[t] |= flags[t + half_of];
         }
     }
-    if (t == 0) {  // others would read while it writes
-        mine.sum = sums[0];
-        mine.most = mosts[0];
-        mine.flags = flags[0];
-    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    mine.sum = sums[0];
+    mine.most = mosts[0];
+    mine.flags = flags[0];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
 }
 
 // Sum over the threads before this one, and over all. `space` has a place a simdgroup; two barriers.
