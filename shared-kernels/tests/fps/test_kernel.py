@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import mps_pointops
+from mps_pointops import flat
 from mps_pointops._rules import Rule, Ties
 from mps_pointops.ops.fps.reference import furthest_point_sample_reference as reference
 from pointops_testing import CLOUDS, SIZES, assert_same_bits, cloud
@@ -83,6 +84,18 @@ def test_views_and_half(device):
     for dtype in (torch.float16, torch.bfloat16):
         low = base.to(dtype)
         assert_same_bits(_sample(low[None], 20)[0], reference(low.cpu().float(), 20))
+
+
+@pytest.mark.parametrize(("size", "dim"), [(33, 3), (1500, 65)])
+@pytest.mark.parametrize("first", [1, 3])
+def test_clouds_in_the_middle_of_a_storage(device, size, dim, first):
+    """A slice of a batch begins at any float, whatever vectors the kernels read."""
+    points = cloud("random", size, dim)
+    base = torch.cat((torch.zeros(first), points.flatten()))
+    view = base.to(device)[first:].view(size, dim)
+    assert view.is_contiguous()
+    got = flat.fps(view, ratio=20 / size, random_start=False)
+    assert_same_bits(got.cpu(), reference(points, len(got)))
 
 
 def test_a_start_that_is_not_finite(device):

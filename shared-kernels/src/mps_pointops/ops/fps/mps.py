@@ -105,11 +105,11 @@ class _Job:
             elif ptr is not None:
                 leaves = build(points, ptr[:-1], ptr[1:]).leaves
         order = SORTED if leaves is not None else DEALT if choices.fps_deals(largest) else KEPT
-        # what is not read is any tensor of that type
-        ptr, out_ptr = (out, out) if ptr is None or out_ptr is None else (ptr, out_ptr)
-        self.arguments = [points, points if leaves is None else leaves, ptr, out_ptr]
-        self.arguments += [out if start is None else start]
         boxes, listed, thresholds, states, nearest = torch.split(work, sizes)
+        # what is not read is any tensor of that type that begins where vectors may
+        ptr, out_ptr = (out, out) if ptr is None or out_ptr is None else (ptr, out_ptr)
+        self.arguments = [points, boxes if leaves is None else leaves, ptr, out_ptr]
+        self.arguments += [out if start is None else start]
         self.arguments += [nearest, boxes, states, thresholds, listed, out]
         self.options = (0, 3)
         # places: sampling.metal
