@@ -21,8 +21,9 @@ from mps_pointops._checks import (
 from mps_pointops._ragged import Facts, check_ptr
 from mps_pointops._rules import as_rule
 from mps_pointops._segments import count_edges, edges
-from mps_pointops.ops.ball_query.ball_query import backward, refuse_forward_mode, setup_context
+from mps_pointops.ops.ball_query.ball_query import refuse_forward_mode
 from mps_pointops.spatial.clouds import Ranges, cloud_ranges
+from mps_pointops.spatial.found import FoundBall
 from mps_pointops.spatial.search import Prepared
 
 # Results with more slots than this are counted first, so that memory follows what is found.
@@ -165,7 +166,7 @@ class SpatialIndex:
         found = self._prepared.ball(flat, first, last, K, radius, True, False, chosen)
         if torch.is_grad_enabled() and (query.requires_grad or self.points.requires_grad):
             pair = (t.to(torch.float32).reshape(-1, self._dim) for t in (query, self.points))
-            found = _Ball.apply(*pair, *found, first, self._clouds)
+            found = FoundBall.apply(*pair, *found, first, self._clouds)
         return self._shaped(found[0], query, K), self._shaped(found[1], query, K)
 
     def radius(
@@ -306,30 +307,3 @@ class SpatialIndex:
         if not later:
             facts.fetch()
         return found
-
-
-class _Ball(torch.autograd.Function):
-    """The result of a ball query with the gradient of the operator."""
-
-    @staticmethod
-    def forward(
-        query: Tensor,
-        points: Tensor,
-        distance: Tensor,
-        index: Tensor,
-        first: Tensor | None,
-        clouds: int,
-    ) -> tuple[Tensor, Tensor]:
-        """Squared distances and indices [M, K], as found."""
-        return distance.view_as(distance), index.view_as(index)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        """Keep what the gradient needs."""
-        query, points, _, _, first, clouds = inputs
-        setup_context(ctx, (query, points, first, None, clouds), output)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients in the queries and the points."""
-        return (*backward(ctx, grads[0], None)[:2], None, None, None, None)

@@ -17,7 +17,7 @@ from mps_pointops._rules import distance_rule
 from mps_pointops.spatial.build import build
 
 _OPTIONS = {"RULE": (0, 1, 2), "DIM": (3, 0)}
-_SHARED = ("threshold", "sampling")
+_SHARED = ("threshold", "sampling", "chunks")
 UPDATE = Source(__package__, "rounds", _OPTIONS, *_SHARED, kernels=("fps_update",))
 SAMPLE = Source(__package__, "fps", _OPTIONS, *_SHARED, "front")
 
