@@ -26,7 +26,7 @@ CASES = [
     ("cube", 1, 100_000, 1_024, False),
     ("sphere sorted by x", 1, 100_000, 1_024, False),
     ("lidar shuffled", 1, 100_000, 1_024, False),
-    *((name, 1, 100_000, 1_024, False) for name in ADVERSARIES),
+    *((name, 1, 100_000, 1_024, False) for name in (*ADVERSARIES, "few places")),
     *((name, 1, 100_000, 25_000, False) for name in ("sphere", "lidar", "lattice")),
     ("sphere", 1, 1_000_000, 25_000, False),
 ]
@@ -43,28 +43,10 @@ LONGEST_SCAN = 1e10  # of the published kernel
 
 def main() -> None:
     bench = Bench("fps")
-    published = Published.at(bench.options.published)
     for cloud, clouds, size, picks, quick in CASES:
         sizes = {"clouds": clouds, "points": size, "picks": picks}
-        if not bench.wanted(cloud, quick=quick, **sizes):
-            continue
-        points = batch(cloud, clouds, size)
-        xyz = points.to(bench.device)
-        providers = {
-            OURS: lambda xyz=xyz, picks=picks: furthest_point_sample(xyz, picks),
-        }
-        if bench.device != "cpu":
-            providers["seed"] = lambda xyz=xyz, picks=picks: seed_fps(xyz, picks)
-        if published and size * picks < LONGEST_SCAN:
-            providers["1.0.0"] = lambda xyz=xyz, picks=picks: published.fps(xyz, picks)
-        if size * picks < LONGEST_LOOP:
-            providers["torch"] = lambda xyz=xyz, picks=picks: torch_fps(xyz, picks)
-        bench.case(
-            cloud,
-            sizes,
-            providers,
-            lambda points=points, picks=picks: furthest_point_sample(points, picks),
-        )
+        if bench.wanted(cloud, quick=quick, **sizes):
+            _case(bench, cloud, sizes, batch(cloud, clouds, size), picks)
     for cloud, clouds, size, picks, quick in BIT_REVERSED:
         sizes = {"clouds": clouds, "points": size, "picks": picks, "ties": "bit_reversed"}
         if not bench.wanted(cloud, quick=quick, **sizes):
@@ -82,6 +64,20 @@ def main() -> None:
             lambda points=points, sample=sample: sample(points),
         )
     bench.end()
+
+
+def _case(bench: Bench, cloud: str, sizes: dict[str, int], points: Tensor, picks: int) -> None:
+    published = Published.at(bench.options.published)
+    xyz = points.to(bench.device)
+    size = points.shape[1]
+    providers = {OURS: lambda: furthest_point_sample(xyz, picks)}
+    if bench.device != "cpu":
+        providers["seed"] = lambda: seed_fps(xyz, picks)
+    if published and size * picks < LONGEST_SCAN:
+        providers["1.0.0"] = lambda: published.fps(xyz, picks)
+    if size * picks < LONGEST_LOOP:
+        providers["torch"] = lambda: torch_fps(xyz, picks)
+    bench.case(cloud, sizes, providers, lambda: furthest_point_sample(points, picks))
 
 
 if __name__ == "__main__":

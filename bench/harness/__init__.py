@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from .device import Device
-from .inputs import ADVERSARIES, CLOUDS, batch, lattice, some_of, sphere
+from .inputs import ADVERSARIES, CLOUDS, batch, features, lattice, some_of, sphere
 from .rows import OURS, Row, read, versions
 
 __all__ = [
-    "ADVERSARIES", "CLOUDS", "OURS", "Bench", "Provider", "Row", "batch", "lattice", "read",
-    "some_of", "sphere",
+    "ADVERSARIES", "CLOUDS", "OURS", "Bench", "Provider", "Row", "batch", "features", "lattice",
+    "read", "some_of", "sphere",
 ]  # fmt: skip
 Result = torch.Tensor | tuple[torch.Tensor, ...]
 

@@ -93,6 +93,16 @@ def line(size: int, seed: int = 0) -> Tensor:
     return (torch.rand(size, 1, generator=_random(seed)) * 2 - 1).expand(size, 3).contiguous()
 
 
+def few_places(size: int, seed: int = 0) -> Tensor:
+    """A hundred places in the cube, each with a hundredth of the points [size, 3]."""
+    return cube(100, seed)[torch.randint(100, (size,), generator=_random(seed + 1))]
+
+
+def features(size: int, dim: int, seed: int = 0) -> Tensor:
+    """Normal numbers [size, dim]."""
+    return torch.randn(size, dim, generator=_random(seed))
+
+
 def sorted_sphere(size: int, seed: int = 0) -> Tensor:
     """The points of `sphere` in ascending x."""
     points = sphere(size, seed)
@@ -114,6 +124,7 @@ CLOUDS: dict[str, Callable[..., Tensor]] = {
     "far outlier": outlier,
     "all equal": equal,
     "line": line,
+    "few places": few_places,
     "sphere sorted by x": sorted_sphere,
     "lidar shuffled": shuffled_lidar,
 }

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import torch
 from baselines import MOST, seed_knn, torch_knn
 from baselines.published import Published
-from harness import ADVERSARIES, OURS, Bench, Provider, batch, some_of
+from harness import ADVERSARIES, OURS, Bench, Provider, batch, features, some_of
 
 from mps_pointops import SpatialIndex, knn
 
@@ -25,6 +25,7 @@ CASES = [
     *(("sphere", 1, None, size, 16, False) for size in (4_096, 20_000, 100_000, 1_000_000)),
     *((name, 1, None, 100_000, 16, False) for name in ("lidar", "scan", "cube", "lattice")),
     ("lidar", 1, None, 1_000_000, 16, False),
+    ("clustered", 1, None, 1_000_000, 16, False),
     *((name, 1, 1_024, 100_000, 128, False) for name in ADVERSARIES),
     *((name, 1, None, 100_000, 16, False) for name in ADVERSARIES),
     ("sphere", 32, None, 1_024, 20, False),
@@ -37,6 +38,7 @@ FEATURES = [
     (32, 1_024, 128, 20, False),
     (1, 1_024, 64, 20, False),
     (1, 8_192, 64, 20, False),
+    (1, 4_096, 64, 300, False),
 ]
 CHECKED = 4_096  # rows of a long result that are compared
 LONGEST_SCAN = 4e11  # queries times points
@@ -54,8 +56,7 @@ def main() -> None:
     for clouds, size, dim, k, quick in FEATURES:
         sizes = {"clouds": clouds, "points": size, "D": dim, "k": k}
         if bench.wanted("features", quick=quick, **sizes):
-            rng = torch.Generator().manual_seed(dim)
-            ref = torch.randn(clouds, size, dim, generator=rng)
+            ref = torch.stack([features(size, dim, seed) for seed in range(clouds)])
             _case(bench, "features", sizes, ref, ref, k)
     bench.end()
 
