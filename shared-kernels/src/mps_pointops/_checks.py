@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 
 FLOAT_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # Types of the devices that operators run on. A tool that runs the Metal kernels on another device
@@ -179,7 +180,7 @@ def check_index(op: str, name: str, index: Any, rank: int, features: Tensor, siz
 
 
 def check_features(op: str, name: str, features: Any, rank: int = 3) -> Tensor:
-    """Features (B, C, N) of any float dtype that the device has."""
+    """Features (B, C, N) of any float dtype that the device has, without a tangent."""
     if not isinstance(features, Tensor):
         fail_type(op, name, "a torch.Tensor", type(features).__name__)
     if not features.is_floating_point():
@@ -190,7 +191,20 @@ def check_features(op: str, name: str, features: Any, rank: int = 3) -> Tensor:
         fail_value(op, name, "on device cpu or mps", f"device {features.device}")
     if features.numel() > MAX_POINTS:
         fail_value(op, name, f"at most {MAX_POINTS} values", f"shape {list(features.shape)}")
+    refuse_forward_mode(op, features)
     return features
+
+
+def refuse_forward_mode(op: str, *points: Tensor) -> None:
+    """Tangents would be dropped without a word: torch gives registered operators no rule."""
+    if torch.compiler.is_compiling():
+        return
+    duals = [unpack_dual(p) for p in points]  # type: ignore[no-untyped-call]
+    if any(dual.tangent is not None for dual in duals):
+        raise NotImplementedError(
+            f"{op}: there is no forward-mode derivative; use reverse mode (backward, "
+            "torch.autograd.grad, torch.autograd.functional.vjp)"
+        )
 
 
 def as_float32(points: Tensor) -> Tensor:

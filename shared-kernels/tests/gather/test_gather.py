@@ -107,6 +107,23 @@ def test_second_order(device):
     torch.testing.assert_close(second.cpu(), 6 * features * counts)
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own use of it
+def test_forward_mode_is_refused(device):
+    """A derivative of zero, without a word, would be torch's own answer."""
+    values, index = torch.rand(1, 2, 5, device=device), torch.zeros(1, 5, dtype=torch.int64)
+    index = index.to(device)
+    calls = {
+        "gather_points": lambda v: gather_points(v, index),
+        "group_points": lambda v: group_points(v, index.unsqueeze(2)),
+        "scatter_points": lambda v: scatter_points(v, index, 3),
+    }
+    for name, call in calls.items():
+        with pytest.raises(NotImplementedError, match=f"{name}: there is no forward-mode"):
+            torch.func.jvp(call, (values,), (values,))
+        with pytest.raises(NotImplementedError, match=f"{name}: there is no forward-mode"):
+            torch.func.jacfwd(call)(values)
+
+
 def test_index_out_of_range(device, monkeypatch):
     features, _ = _data(1, 2, 6, 10)
     moved = features.to(device)

@@ -85,6 +85,25 @@ def test_gradcheck_in_float64():
     assert torch.autograd.gradgradcheck(scatter, (values, inputs[1]))
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own use of it
+def test_forward_mode_is_refused(device):
+    values, weight = torch.rand(1, 2, 5, device=device), torch.rand(1, 5, 3, device=device)
+    index = torch.zeros(1, 5, 3, dtype=torch.int64, device=device)
+    for call, name in (
+        (lambda v, w: three_interpolate(v, index, w), "three_interpolate"),
+        (lambda v, w: three_scatter(v, index, w, 4), "three_scatter"),
+    ):
+        for only in (0, 1):
+            primals = [values, weight]
+            given = [primals[only]]
+
+            def one(x, call=call, only=only, primals=primals):
+                return call(*(x if side == only else primals[side] for side in (0, 1)))
+
+            with pytest.raises(NotImplementedError, match=f"{name}: there is no forward-mode"):
+                torch.func.jvp(one, tuple(given), tuple(given))
+
+
 def test_index_out_of_range(device, monkeypatch):
     features, index, weight = _data(1, 2, 6, 4)
     index[0, 1, 2] = 6

@@ -183,6 +183,21 @@ def test_gathers_and_sample(device):
     assert float(grad.max()) == 1
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own use of it
+@pytest.mark.parametrize("name", ["knn_points", "ball_query", "knn_gather", "masked_gather"])
+def test_forward_mode_is_refused(device, name):
+    points = torch.rand(1, 4, 3, device=device)
+    idx = torch.zeros(1, 2, 3, dtype=torch.int64, device=device)
+    calls = {
+        "knn_points": lambda p: knn_points(p, points, K=2).dists,
+        "ball_query": lambda p: ball_query(p, points, K=2).dists,
+        "knn_gather": lambda p: knn_gather(p, idx),
+        "masked_gather": lambda p: masked_gather(p, idx),
+    }
+    with pytest.raises(NotImplementedError):
+        torch.func.jvp(calls[name], (points,), (points,))
+
+
 def test_gathers_by_finite_differences():
     x = torch.randn(2, 9, 3, dtype=torch.float64, requires_grad=True)
     idx = torch.tensor([[[0, 0, 8]], [[1, 2, 2]]])

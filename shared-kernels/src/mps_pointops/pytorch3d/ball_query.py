@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mps_pointops._checks import as_float, as_int, check_pair
+from mps_pointops._checks import as_float, as_int, check_pair, refuse_forward_mode
 from mps_pointops._rules import Rule
 from mps_pointops.ops.ball_query.ball_query import ball_search
 from mps_pointops.pytorch3d.gather import masked_gather
@@ -54,6 +54,7 @@ def ball_query(
     p1, p2 = check_pair(op, "p1", p1, "p2", p2, rank=3, double=True)
     clouds, rows, dim = p1.shape
     K, radius = as_int(op, "K", K), as_float(op, "radius", radius)
+    refuse_forward_mode(op, p1, p2)
     where = Rows(op, p1, p2, lengths1, lengths2)
     left, right = searched(p1, p2)
     distance, index = ball_search(

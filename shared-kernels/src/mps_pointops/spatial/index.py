@@ -17,11 +17,11 @@ from mps_pointops._checks import (
     check_same_size,
     fail_type,
     fail_value,
+    refuse_forward_mode,
 )
 from mps_pointops._ragged import Facts, check_ptr
 from mps_pointops._rules import as_rule
 from mps_pointops._segments import count_edges, edges
-from mps_pointops.ops.ball_query.ball_query import refuse_forward_mode
 from mps_pointops.spatial.clouds import Ranges, cloud_ranges
 from mps_pointops.spatial.found import FoundBall
 from mps_pointops.spatial.search import Prepared

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import unpack_dual
 
 from mps_pointops._checks import (
     as_float,
     as_int,
     check_pair,
+    refuse_forward_mode,
 )
 from mps_pointops._registry import register, register_gradient
 from mps_pointops._rules import as_rule
@@ -69,18 +69,6 @@ def ball_query(
         as_rule(_OP, rule, dim).value,
     )
     return distance.view(clouds, rows, K), index.view(clouds, rows, K)
-
-
-def refuse_forward_mode(op: str, *points: Tensor) -> None:
-    """Tangents would be dropped without a word: torch gives registered operators no rule."""
-    if torch.compiler.is_compiling():
-        return
-    duals = [unpack_dual(p) for p in points]  # type: ignore[no-untyped-call]
-    if any(dual.tangent is not None for dual in duals):
-        raise NotImplementedError(
-            f"{op}: there is no forward-mode derivative; use reverse mode (backward, "
-            "torch.autograd.grad, torch.autograd.functional.vjp)"
-        )
 
 
 def _fake(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
