@@ -1,6 +1,6 @@
-"""Tables and figure of the README from a file of results: `python bench/report.py [FILE]`.
+"""Tables and figure of the pages from a file of results: `python bench/report.py [FILE]`.
 
-`--check` changes nothing and ends with status 1 if the README is not what the results say.
+`--check` changes nothing and ends with status 1 if a page is not what the results say.
 """
 
 import argparse
@@ -15,11 +15,15 @@ from figure import dots
 from harness import OURS, Row, read
 
 HERE = Path(__file__).parent
-README = HERE / "README.md"
+PAGES = {  # pages with generated parts, by name
+    HERE / "README.md": ("run", "goals", "times", "predicted"),
+    HERE.parent / "README.md": ("headline",),
+}
 FIGURE = HERE / "results" / "cuda-h200.svg"
 DISPATCH, READBACK = 17, 270  # microseconds of host time on a Mac, roughly
+HEADLINE = (OURS, "seed", "1.0.0", "torch")
 PROVIDERS = (OURS, "ours, reused index", "seed", "seed, simdgroup", "1.0.0", "torch")
-SHOWN = {  # of the figure: cases by operator
+SHOWN = {  # in the figure and the headline: cases by operator
     "fps": (
         "sphere clouds=1, points=20000, picks=1024",
         "sphere clouds=1, points=100000, picks=1024",
@@ -47,24 +51,28 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     rows = read(options.file)
-    text = README.read_text()
-    for name, part in parts(rows).items():
-        text = replaced(text, name, part)
-    drawing = figure(rows)
+    made = parts(rows)
+    changed = {FIGURE: figure(rows)}
+    for page, names in PAGES.items():
+        text = page.read_text()
+        for name in names:
+            text = replaced(text, name, made[name])
+        changed[page] = text
     if options.check:
-        same = text == README.read_text() and drawing == FIGURE.read_text()
-        sys.exit(0 if same else "bench/README.md is not what the results say: run bench/report.py")
-    README.write_text(text)
-    FIGURE.write_text(drawing)
+        stale = [page.name for page, text in changed.items() if page.read_text() != text]
+        sys.exit(f"not what the results say: {stale}; run bench/report.py" if stale else 0)
+    for page, text in changed.items():
+        page.write_text(text)
 
 
 def parts(rows: Sequence[Row]) -> dict[str, str]:
-    """The generated parts of the README by name."""
+    """The generated parts of the pages by name."""
     return {
         "run": _run(rows),
         "goals": goals.table(rows),
         "times": "\n\n".join(_times(rows)),
         "predicted": _predicted(rows),
+        "headline": _headline(rows),
     }
 
 
@@ -115,8 +123,27 @@ def _shown(row: Row | None) -> str:
     if row.time is None:
         return f"{row.mismatches} of {row.checked} differ"
     wall = "" if row.device_time else " (wall)"
-    wrong = f", {row.mismatches / row.checked:.1%} differ" if row.mismatches else ""
+    part = f"{row.mismatches / row.checked:.1%}" if row.mismatches else ""
+    wrong = f", {part if part != '0.0%' else '<0.1%'} differ" if part else ""
     return f"{row.time:.4g}{wall}{wrong}"
+
+
+def _headline(rows: Sequence[Row]) -> str:
+    """Milliseconds of the cases in `SHOWN`."""
+    lines = [
+        "| ms on the device | ours | scanning | 1.0.0 | plain PyTorch |",
+        "|---|---|---|---|---|",
+    ]
+    for op, case in _chosen(rows):
+        found = {row.provider: row for row in rows if (row.op, row.case) == (op, case)}
+        shown = " | ".join(_shown(found.get(name)) for name in HEADLINE)
+        lines.append(f"| {op}: {case.replace('clouds=1, ', '')} | {shown} |")
+    return "\n".join(lines)
+
+
+def _chosen(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    there = {(row.op, row.case) for row in rows}
+    return ((op, case) for op, cases in SHOWN.items() for case in cases if (op, case) in there)
 
 
 def _predicted(rows: Sequence[Row]) -> str:
@@ -149,12 +176,11 @@ def _short(number: int | None) -> str:
 def figure(rows: Sequence[Row]) -> str:
     """The times of the cases in `SHOWN` as a drawing."""
     lines: list[tuple[str, dict[str, float]]] = []
-    for op, cases in SHOWN.items():
-        for case in cases:
-            found = [row for row in rows if (row.op, row.case) == (op, case)]
-            times = {row.provider: row.time for row in found if row.time is not None}
-            if times:
-                lines.append((f"{op}: {case}", times))
+    for op, case in _chosen(rows):
+        found = [row for row in rows if (row.op, row.case) == (op, case)]
+        times = {row.provider: row.time for row in found if row.time is not None}
+        if times:
+            lines.append((f"{op}: {case}", times))
     return dots("Milliseconds on the device", lines, PROVIDERS)
 
 

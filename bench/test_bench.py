@@ -187,6 +187,9 @@ def test_tables_of_a_report():
     assert f"| {case} | 0.5 | 3 of 4 differ | 7 |" in parts["times"]
     assert f"| fps: {case} | 10 | 2 | 12.3k | 0.71 | |" in parts["predicted"]
     assert "3 of 4 values differ" in parts["run"]
+    assert (
+        "| fps: sphere points=20000, picks=1024 | 0.5 | 3 of 4 differ |  | 7 |" in parts["headline"]
+    )
     drawing = report.figure(rows)
     assert drawing.count("<circle") == 4, "two in the legend, two of the case"
 
