@@ -207,13 +207,27 @@ def refuse_forward_mode(op: str, *points: Tensor) -> None:
         )
 
 
+def plain(points: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Contiguous values of that dtype, cut from the graph: the tensor itself where it is that.
+
+    Each step costs host time, so none is taken for nothing.
+    """
+    if points.requires_grad:
+        points = points.detach()
+    if points.dtype != dtype:
+        points = points.to(dtype)
+    return points if points.is_contiguous() else points.contiguous()
+
+
 def as_float32(points: Tensor) -> Tensor:
     """Contiguous float32 coordinates, cut from the graph; half precision is widened exactly."""
-    return points.detach().to(torch.float32).contiguous()
+    if torch.compiler.is_compiling():  # where no step costs time, and a question a guard
+        return points.detach().to(torch.float32).contiguous()
+    return plain(points)
 
 
 def as_float32_or_64(*points: Tensor) -> tuple[Tensor, ...]:
     """As `as_float32`, but all in float64 if one of them is: the core operators search in it."""
     double = any(p.dtype == torch.float64 for p in points)
     dtype = torch.float64 if double else torch.float32
-    return tuple(p.detach().to(dtype).contiguous() for p in points)
+    return tuple(plain(p, dtype) for p in points)

@@ -170,12 +170,30 @@ def test_a_tree_that_was_built_before(monkeypatch):
     for radius in (0.4, 2.0):
         for K in (1, 300):
             arguments = (None, None, 1, K, radius, True, True, 1)
-            distance, index = walking.tree_ball(tree, moved, moved, *arguments)
+            distance, index = walking.tree_ball(tree, moved, moved, *arguments, count=False)
             wanted = OPS.ball_query(ref, ref, *arguments)
             assert_same_bits(index, wanted[1])
             assert_same_bits(distance, wanted[0])
-            count = walking.tree_ball_count(tree, moved, moved, *arguments)
+            nothing, count = walking.tree_ball(tree, moved, moved, *arguments, count=True)
+            assert nothing is None
             assert_same_bits(count, (wanted[1] >= 0).sum(dim=1))
+
+
+def test_a_scan_of_no_rows_at_a_time_ends(monkeypatch):
+    _steps(monkeypatch, (0, 2**20, 0, 0))
+    given = []
+
+    def looked_at(kernel, *arguments, **grid):
+        given.append(arguments[-3])
+        assert given[-1][11] > 0, "a loop without end"
+        launch(kernel, *arguments, **grid)
+
+    monkeypatch.setattr(walking, "launch", looked_at)
+    ref = cloud("random", 100)
+    arguments = (None, None, 1, 9, 0.4, True, False, 1)
+    _, index = OPS.ball_query(ref.to("mps"), ref.to("mps"), *arguments)
+    assert_same_bits(index, OPS.ball_query(ref, ref, *arguments)[1])
+    assert len(given) == 1
 
 
 def test_sizes_choose(monkeypatch):

@@ -9,6 +9,7 @@ from mps_pointops._metal.dispatch import (
     blocks,
     launch,
     search_blocks,
+    searched,
 )
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "blocks",
     "launch",
     "search_blocks",
+    "searched",
     "variants",
 ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 # Elementary steps (one coordinate of one pair) of one dispatch, for the whole GPU and for a single
 # threadgroup. The system kills a command buffer that runs for seconds, and the screen stutters long
@@ -22,6 +23,40 @@ def launch(kernel: Any, *arguments: Any, groups: int, group_size: int) -> None:
     """Run `groups` threadgroups of `group_size` threads; a grid of zero is undefined, so none."""
     if groups > 0:
         kernel(*arguments, threads=groups * group_size, group_size=group_size)
+
+
+class Searched(NamedTuple):
+    """What a search kernel is told of its queries and points.
+
+    Attributes:
+        equal: Whether clouds are equal parts of both; else queries have ranges of rows.
+        size: Points that a query looks at, at most.
+        shape: The first numbers of its `shape`: D, `equal`, queries of a cloud, `size`.
+        first: First row of each query; a tensor that is not read where clouds are equal.
+        last: Row after the last, likewise.
+    """
+
+    equal: bool
+    size: int
+    shape: list[int]
+    first: Tensor
+    last: Tensor
+
+
+def searched(
+    query: Tensor,
+    points: int,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    unread: Tensor,
+) -> Searched:
+    """Of queries [M, D] in so many points; `unread`: any int64 tensor, in place of no ranges."""
+    rows, dim = query.shape
+    if first is None or last is None:
+        size = points // clouds
+        return Searched(True, size, [dim, 1, rows // clouds, size], unread, unread)
+    return Searched(False, points, [dim, 0, rows, points], first, last)
 
 
 def blocks(

@@ -10,7 +10,7 @@ from mps_pointops._metal.choices import INDEX_BALL_PLACES, INDEX_POINTS, INDEX_S
 from mps_pointops._rules import Rule
 from mps_pointops.ops.ball_query.ball_query import ball_count, ball_search
 from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_query_cpu
-from mps_pointops.ops.ball_query.walk import tree_ball, tree_ball_count
+from mps_pointops.ops.ball_query.walk import tree_ball
 from mps_pointops.ops.knn.knn import knn_search
 from mps_pointops.ops.knn.squared import nearest_points
 from mps_pointops.ops.knn.tree import tree_knn
@@ -78,7 +78,9 @@ class Prepared:
         if self.trees is not None:
             return ball_query_cpu(query, self.points, *arguments, self.trees)
         if self.tree is not None and INDEX_BALL_PLACES * self._size >= K * K:
-            return tree_ball(self.tree, self.points, query, *arguments)
+            distance, index = tree_ball(self.tree, self.points, query, *arguments, count=False)
+            assert distance is not None
+            return distance, index
         return ball_search(query, self.points, *arguments)  # type: ignore[no-any-return]
 
     def count(
@@ -97,5 +99,5 @@ class Prepared:
         if self.trees is not None:
             return ball_count_cpu(query, self.points, *arguments, self.trees)
         if self.tree is not None:
-            return tree_ball_count(self.tree, self.points, query, *arguments)
+            return tree_ball(self.tree, self.points, query, *arguments, count=True)[1]
         return ball_count(query, self.points, *arguments)  # type: ignore[no-any-return]

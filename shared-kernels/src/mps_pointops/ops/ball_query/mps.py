@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Any
+
 from torch import Tensor
 
-from mps_pointops._metal import Source, launch, search_blocks
+from mps_pointops._checks import plain
+from mps_pointops._metal import Source, launch, search_blocks, searched
 from mps_pointops._metal.choices import (
     BALL_SIMDGROUPS,
     BALL_TREE_PAIRS,
     BALL_TREE_PLACES,
     BALL_TREE_POINTS,
 )
-from mps_pointops._rules import distance_rule
-from mps_pointops.ops.ball_query.threshold import Threshold, threshold
 from mps_pointops.ops.ball_query.walk import walk
+from mps_pointops.ops.ball_query.wanted import Wanted
 from mps_pointops.spatial.build import build
 
 SIMDGROUPS = 8  # of a threadgroup, where each has queries of its own
@@ -26,7 +27,7 @@ SOURCE = Source(
 )
 
 
-def ball_query_mps(
+def ball_mps(
     query: Tensor,
     ref: Tensor,
     first: Tensor | None,
@@ -37,34 +38,28 @@ def ball_query_mps(
     round_radius: bool,
     ignore_same_index: bool,
     rule: int,
-) -> tuple[Tensor, Tensor]:
-    """Operator kernel; arguments as the schema in `ball_query.py`."""
-    distance_rule("ball_query", rule)
-    distance = query.new_empty((query.shape[0], K))
-    index = query.new_empty((query.shape[0], K), dtype=torch.int64)
-    limit, same = threshold(radius, round_radius), int(ignore_same_index)
-    _search(query, ref, first, last, clouds, K, limit, same, rule, distance, index)
-    return distance, index
+    *,
+    count: bool,
+) -> tuple[Tensor | None, Tensor]:
+    """Squared distances and indices, or None and counts.
+
+    Other arguments as the schemas in `ball_query.py`.
+    """
+    query, ref = plain(query), plain(ref)
+    limits = (radius, round_radius, ignore_same_index, rule)
+    wanted = Wanted.of(query, K, *limits, count=count)
+    _search(query, ref, first, last, clouds, wanted)
+    return wanted.distance, wanted.index
 
 
-def ball_count_mps(
-    query: Tensor,
-    ref: Tensor,
-    first: Tensor | None,
-    last: Tensor | None,
-    clouds: int,
-    K: int,
-    radius: float,
-    round_radius: bool,
-    ignore_same_index: bool,
-    rule: int,
-) -> Tensor:
+def ball_query_mps(*arguments: Any) -> Any:
     """Operator kernel; arguments as the schema in `ball_query.py`."""
-    distance_rule("ball_count", rule)
-    counts = query.new_zeros(query.shape[0], dtype=torch.int64)
-    limit, same = threshold(radius, round_radius), int(ignore_same_index)
-    _search(query, ref, first, last, clouds, K, limit, same, rule, None, counts)
-    return counts
+    return ball_mps(*arguments, count=False)
+
+
+def ball_count_mps(*arguments: Any) -> Tensor:
+    """Operator kernel; arguments as the schema in `ball_query.py`."""
+    return ball_mps(*arguments, count=True)[1]
 
 
 def suits_tree(rows: int, size: int, dim: int, places: int, *, count: bool) -> bool:
@@ -88,41 +83,35 @@ def _search(
     first: Tensor | None,
     last: Tensor | None,
     clouds: int,
-    places: int,
-    limit: Threshold,
-    ignore_same_index: int,
-    rule: int,
-    distance: Tensor | None,
-    index: Tensor,
+    wanted: Wanted,
 ) -> None:
-    """Fill distances and indices, or only count if there are no distances to fill."""
-    query, ref = query.detach().contiguous(), ref.detach().contiguous()
     rows, dim = query.shape
+    places, limit, distance, index = wanted.places, wanted.limit, wanted.distance, wanted.index
     if rows == 0 or places == 0:
         return
     equal = first is None or last is None
     size = ref.shape[0] // clouds if equal else ref.shape[0]
-    arguments = (query, first, last, clouds, places, limit, ignore_same_index, rule)
     if suits_tree(rows, size, dim, places, count=distance is None):
-        walk(build(ref, first, last, clouds), ref, *arguments, distance, index)
+        walk(build(ref, first, last, clouds), ref, query, first, last, clouds, wanted)
         return
+    equal, size, shape, first, last = searched(query, ref.shape[0], first, last, clouds, index)
     team = 2 if dim == 3 else 1  # queries that share the reading of points
     simdgroups = simdgroups_of(-(-rows // team))
     kernel = SOURCE.kernel(
-        rule,
+        wanted.rule,
         3 if dim == 3 else 0,
         int(distance is None),
         name="ball_query" if simdgroups == 1 else "ball_query_shared",
     )
-    shape = [dim, int(equal), rows // clouds if equal else rows, size, ignore_same_index, places]
+    shape += [wanted.ignore_same_index, places]
     for begin, end in search_blocks(rows, size * dim, exact=equal):
         teams = -(-(end - begin) // team)
         launch(
             kernel,
             query,
             ref if ref.numel() else query,  # nothing is read from an empty set
-            index if first is None else first,  # equal clouds read neither
-            index if last is None else last,
+            first,
+            last,
             query if distance is None else distance,
             index,
             [*shape, begin, end],

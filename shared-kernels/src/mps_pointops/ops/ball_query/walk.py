@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._metal import Source, launch, search_blocks
+from mps_pointops._checks import plain
+from mps_pointops._metal import Source, launch, search_blocks, searched
 from mps_pointops._metal.choices import BALL_CUT, BALL_PROBE, BALL_REACH, BALL_WHOLE
-from mps_pointops.ops.ball_query.threshold import Threshold, threshold
+from mps_pointops.ops.ball_query.wanted import Wanted
 from mps_pointops.spatial.layout import Tree
 
 WIDTH = 256  # places that a simdgroup keeps in registers; more take several passes
@@ -32,38 +33,15 @@ def tree_ball(
     round_radius: bool,
     ignore_same_index: bool,
     rule: int,
-) -> tuple[Tensor, Tensor]:
-    """Operator kernel of `ball_query` on a tree of the points `ref` [N, D], contiguous float32.
-
-    Other arguments and the result as the schema in `ball_query.py`.
-    """
-    query = query.detach().contiguous()
-    distance = query.new_empty((query.shape[0], K))
-    index = query.new_empty((query.shape[0], K), dtype=torch.int64)
-    limit, same = threshold(radius, round_radius), int(ignore_same_index)
-    walk(tree, ref, query, first, last, clouds, K, limit, same, rule, distance, index)
-    return distance, index
-
-
-def tree_ball_count(
-    tree: Tree,
-    ref: Tensor,
-    query: Tensor,
-    first: Tensor | None,
-    last: Tensor | None,
-    clouds: int,
-    K: int,
-    radius: float,
-    round_radius: bool,
-    ignore_same_index: bool,
-    rule: int,
-) -> Tensor:
-    """Operator kernel of `ball_count`, likewise."""
-    query = query.detach().contiguous()
-    counts = query.new_zeros(query.shape[0], dtype=torch.int64)
-    limit, same = threshold(radius, round_radius), int(ignore_same_index)
-    walk(tree, ref, query, first, last, clouds, K, limit, same, rule, None, counts)
-    return counts
+    *,
+    count: bool,
+) -> tuple[Tensor | None, Tensor]:
+    """As `ball_mps`, on a tree of the points `ref` [N, D], contiguous float32."""
+    query = plain(query)
+    limits = (radius, round_radius, ignore_same_index, rule)
+    wanted = Wanted.of(query, K, *limits, count=count)
+    walk(tree, ref, query, first, last, clouds, wanted)
+    return wanted.distance, wanted.index
 
 
 def walk(
@@ -73,31 +51,27 @@ def walk(
     first: Tensor | None,
     last: Tensor | None,
     clouds: int,
-    places: int,
-    limit: Threshold,
-    ignore_same_index: int,
-    rule: int,
-    distance: Tensor | None,
-    index: Tensor,
+    wanted: Wanted,
 ) -> None:
-    """Fill distances and indices, or only count if there are no distances to fill.
+    """Fill what is wanted.
 
     `ref` are the points that `tree` was built of; `query`, too, is contiguous float32.
     """
     rows, dim = query.shape
+    places, limit, distance, index = wanted.places, wanted.limit, wanted.distance, wanted.index
     if rows == 0 or places == 0:
         return
+    count = distance is None
+    kernel = SOURCE.kernel(wanted.rule, 3, int(count))
+    _, size, shape, first, last = searched(query, ref.shape[0], first, last, clouds, index)
     if dim < 3:  # as in the tree: what is added to a distance is zero
         ref = torch.cat((ref, ref.new_zeros(len(ref), 3 - dim)), dim=1)
         query = torch.cat((query, query.new_zeros(rows, 3 - dim)), dim=1)
-    count = distance is None
-    kernel = SOURCE.kernel(rule, 3, int(count))
-    equal = first is None or last is None
-    size = ref.shape[0] // clouds if equal else ref.shape[0]
-    shape = [dim, int(equal), rows // clouds if equal else rows, size, ignore_same_index]
+    shape += [wanted.ignore_same_index, places]
     levels = tree.levels
     numbers = [number for level in levels for number in level] or [0, 0]
-    choices = [max(0, len(levels) - 1), BALL_PROBE, BALL_REACH, BALL_CUT, BALL_WHOLE]
+    # a scan of no rows at a time would not end
+    choices = [max(0, len(levels) - 1), max(1, BALL_PROBE), BALL_REACH, BALL_CUT, BALL_WHOLE]
     for place in range(0, places, places if count else WIDTH):
         width = places if count else min(WIDTH, places - place)
         # few walks open a sixteenth of all boxes
@@ -108,11 +82,11 @@ def walk(
                 ref if ref.numel() else query,  # nothing is read from an empty set
                 tree.leaves if size else query,
                 tree.boxes if size else query,
-                index if first is None else first,  # equal clouds read neither
-                index if last is None else last,
+                first,
+                last,
                 query if distance is None else distance,
                 index,
-                [*shape, places, place, width, begin, end, *choices],
+                [*shape, place, width, begin, end, *choices],
                 numbers,
                 [limit.squared, limit.scale],
                 groups=-(-(end - begin) // QUERIES_PER_GROUP),

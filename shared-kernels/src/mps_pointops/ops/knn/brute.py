@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mps_pointops._metal import STEPS_PER_THREADGROUP, Source, choices, launch, search_blocks
+from mps_pointops._metal import (
+    STEPS_PER_THREADGROUP,
+    Source,
+    choices,
+    launch,
+    search_blocks,
+    searched,
+)
 from mps_pointops._rules import Rule
 
 _SHARED = ("simd32", "segments", "runs")
@@ -113,17 +120,15 @@ def brute_knn(
     rows, dim = query.shape
     distance = torch.empty((rows, k), dtype=torch.float32, device=query.device)
     index = torch.empty((rows, k), dtype=torch.int64, device=query.device)
-    equal = first is None or last is None
     mean = ref.shape[0] // clouds
-    size = mean if equal else ref.shape[0]
+    equal, size, shape, first, last = searched(query, ref.shape[0], first, last, clouds, index)
     cosine = rule == Rule.COSINE
-    rooted = int(euclidean and not cosine)
-    shape = [dim, int(equal), rows // clouds if equal else rows, size, rooted, int(cosine), k]
+    shape += [int(euclidean and not cosine), int(cosine), k]
     tensors = (
         query,
         ref if ref.numel() else query,  # nothing is read from an empty set
-        index if first is None else first,  # equal clouds read neither
-        index if last is None else last,
+        first,
+        last,
         distance,
         index,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._metal import STEPS_PER_DISPATCH, Source, blocks, launch
+from mps_pointops._metal import STEPS_PER_DISPATCH, Source, blocks, launch, searched
 from mps_pointops._metal.choices import FEW_LANES, FEW_POINTS, FEW_POINTS_ALWAYS
 
 MOST = 3  # places that a lane keeps
@@ -54,19 +54,17 @@ def few_nearest(
     index = torch.empty((rows, k), dtype=torch.int64, device=query.device)
     if rows == 0:
         return distance, index
-    equal = first is None or last is None
-    size = ref.shape[0] // clouds if equal else ref.shape[0]
+    equal, size, shape, first, last = searched(query, ref.shape[0], first, last, clouds, index)
     kernel = SOURCE.kernel(rule, 3, 1 if k == 1 else MOST)
     lanes = lanes_of(rows)
-    each = rows // clouds if equal else rows
-    shape = [dim, int(equal), each, size, int(euclidean), k, absent, lanes]
+    shape += [int(euclidean), k, absent, lanes]
     for begin, end in blocks(rows, max(size * dim, 32), STEPS_PER_DISPATCH, GROUP, wait=equal):
         launch(
             kernel,
             query,
             ref if ref.numel() else query,  # nothing is read from an empty set
-            index if first is None else first,  # equal clouds read neither
-            index if last is None else last,
+            first,
+            last,
             distance,
             index,
             [*shape, begin, end],

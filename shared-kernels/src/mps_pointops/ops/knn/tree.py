@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks
+from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks, searched
 from mps_pointops.spatial.layout import Tree
 
 # places a simdgroup keeps in registers, in 32s; a larger k takes several passes
@@ -37,17 +37,16 @@ def tree_knn(
     Arguments as the schema in `knn.py`. `own`: the queries are the points of the tree.
     """
     query = query.detach().contiguous()
-    rows, dim = query.shape
+    rows = query.shape[0]
     distance = torch.empty((rows, k), dtype=torch.float32, device=query.device)
     index = torch.empty((rows, k), dtype=torch.int64, device=query.device)
     if rows == 0 or k == 0:
         return distance, index
     if tree.size == 0:
         return distance.fill_(torch.inf), index.fill_(-1)
-    equal = first is None or last is None
     levels = [number for level in tree.levels for number in level]
-    size = tree.size // clouds if equal else tree.size
-    shape = [dim, int(equal), rows // clouds if equal else rows, size, int(euclidean), k]
+    _, size, shape, first, last = searched(query, tree.size, first, last, clouds, index)
+    shape += [int(euclidean), k]
     most = ROWS[-1] * 32
     # read only where there are several passes
     taken = torch.empty((rows if k > most else 1, 2), dtype=torch.int32, device=query.device)
@@ -60,8 +59,8 @@ def tree_knn(
                 query,
                 tree.leaves,
                 tree.boxes,
-                index if first is None else first,  # equal clouds read neither
-                index if last is None else last,
+                first,
+                last,
                 distance,
                 index,
                 taken,
