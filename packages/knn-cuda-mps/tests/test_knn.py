@@ -165,6 +165,8 @@ def test_errors(device):
         KNN(1)(ref[0], ref)
     with pytest.raises(ValueError, match=r"query must be of shape \(D, points\).*KNN"):
         knn(ref[0], ref, 1)
+    with pytest.raises(TypeError, match=r"KNN: ref must be of a real dtype, got torch.complex64"):
+        KNN(1, True)(ref * 1j, ref)
     with pytest.raises(TypeError, match=r"KNN: query must be a torch.Tensor, got list"):
         KNN(1)(ref, [[0.0]])
     with pytest.raises(TypeError, match=r"k must be an integer"):

@@ -57,7 +57,7 @@ def test_integer_and_infinite_radius(device):
     assert _query(float("inf"), 4, points, device) == [0, 1, 3, 0]
     with pytest.raises(ValueError, match="radius must be finite and not negative"):
         _query(-1.0, 3, points, device)
-    with pytest.raises(TypeError, match="K must be an integer"):
+    with pytest.raises(TypeError, match="ball_query: nsample must be an integer"):
         _query(1.0, 3.0, points, device)
 
 
@@ -76,6 +76,16 @@ def test_low_level_takes_the_centres_first(device):
     wanted = ball_query(0.9, 5, points, centres)
     assert wanted.shape == (1, 9, 5)
     assert_same_bits(_ext.ball_query(centres, points, 0.9, 5), wanted)
+
+
+def test_errors_name_the_arguments_of_the_caller(device):
+    points = torch.zeros(2, 5, 3, device=device)
+    with pytest.raises(ValueError, match=r"ball_query: xyz must be of the batch size of new_xyz"):
+        ball_query(1.0, 4, points[:1], points)
+    with pytest.raises(ValueError, match=r"ball_query: new_xyz must be of shape \(B, N, 3\)"):
+        ball_query(1.0, 4, points, torch.zeros(2, 5, 4, device=device))
+    with pytest.raises(ValueError, match=r"ball_query: nsample must be at least 0, got -1"):
+        ball_query(1.0, -1, points, points)
 
 
 def test_empty(device):

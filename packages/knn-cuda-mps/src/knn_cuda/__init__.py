@@ -22,6 +22,8 @@ check_owner("knn_cuda", "knn-cuda-mps", ["knn-cuda"], __file__)
 def _check_axes(call: str, name: str, points: Tensor, shape: str, hint: str) -> None:
     if not isinstance(points, Tensor):
         raise TypeError(f"{call}: {name} must be a torch.Tensor, got {type(points).__name__}")
+    if points.is_complex():
+        raise TypeError(f"{call}: {name} must be of a real dtype, got {points.dtype}")
     if points.dim() != shape.count(",") + 1:
         got = list(points.shape)
         raise ValueError(f"{call}: {name} must be of shape {shape}, got shape {got}; {hint}")
@@ -48,7 +50,7 @@ def knn(ref: Tensor, query: Tensor, k: int) -> tuple[Tensor, Tensor]:
         Ties of the squared float32 distance go to the smaller index.
 
     Raises:
-        TypeError: `ref` or `query` is no tensor, `k` is no integer.
+        TypeError: `ref` or `query` is no real tensor, `k` is no integer.
         ValueError: wrong shapes, different devices, k > N.
 
     There is no gradient.
@@ -92,7 +94,7 @@ class KNN(nn.Module):
 
         Raises:
             AssertionError: batch sizes differ.
-            TypeError: `ref` or `query` is no tensor, `k` is no integer.
+            TypeError: `ref` or `query` is no real tensor, `k` is no integer.
             ValueError: wrong shapes, different devices, k > N.
 
         There is no gradient.

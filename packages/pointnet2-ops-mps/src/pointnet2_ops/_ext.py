@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import mps_pointops
+from mps_pointops import _checks
 from pointnet2_ops import options
 
 _RULE = "fma_yxz"  # how nvcc contracts the squared distance
@@ -94,7 +95,11 @@ def ball_query(new_xyz: Tensor, xyz: Tensor, radius: float, nsample: int) -> Ten
 
     Points [B, N, 3] in input order; slots left over repeat the first, and are 0 if there is none.
     """
-    _check("ball_query", new_xyz=new_xyz, xyz=xyz)
+    call = "ball_query"
+    _check(call, new_xyz=new_xyz, xyz=xyz)
+    # here the arguments have other names than below
+    _checks.check_pair(call, "new_xyz", new_xyz, "xyz", xyz, rank=3, dim=3, double=True)
+    nsample = _checks.as_int(call, "nsample", nsample)
     if radius == float("inf"):
         radius = torch.finfo(torch.float32).max
     _, index = mps_pointops.ball_query(
