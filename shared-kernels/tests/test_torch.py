@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import mps_pointops
 from mps_pointops._rules import Rule
+from mps_pointops.pytorch3d import knn_points
 from pointops_testing import cloud
 
 OPS = torch.ops.mps_pointops
@@ -105,6 +107,23 @@ def test_meta_tensors_give_shapes():
     assert mps_pointops.furthest_point_sample(xyz, 8).shape == (2, 8)
     assert mps_pointops.knn(xyz, xyz, 4)[1].shape == (2, 30, 4)
     assert mps_pointops.ball_query(xyz, xyz, 0.5, 4)[0].dtype == torch.float32
+
+
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+def test_recorded_on_fake_tensors(device, mode):
+    """Indices and lengths have no values there to look at."""
+
+    def gathered(xyz, features, lengths):
+        distance, index = mps_pointops.three_nn(xyz, xyz[:, :5])
+        dense = mps_pointops.three_interpolate(features[:, :, :5], index, distance)
+        near = knn_points(xyz, xyz, lengths, lengths, K=2, return_nn=True).knn
+        return mps_pointops.group_points(features, index), dense, near
+
+    xyz = _points(device, 40)[None]
+    arguments = xyz, xyz.transpose(1, 2).contiguous(), torch.tensor([30], device=device)
+    recorded = make_fx(gathered, tracing_mode=mode)(*arguments)
+    for got, wanted in zip(recorded(*arguments), gathered(*arguments), strict=True):
+        assert torch.equal(got, wanted)
 
 
 def test_autocast_changes_nothing(device):

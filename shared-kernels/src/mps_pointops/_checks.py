@@ -170,8 +170,7 @@ def check_index(op: str, name: str, index: Any, rank: int, features: Tensor, siz
         fail_value(op, name, f"a tensor of {rank} axes", f"shape {list(index.shape)}")
     check_same_device(op, name, index, "the features", features)
     check_same_size(op, name, "batch size", index.shape[0], "the features", features.shape[0])
-    looked_at = index.device.type == "cpu" or os.environ.get("MPS_POINTOPS_CHECK_INDICES") == "1"
-    if looked_at and index.numel() and not torch.compiler.is_compiling():
+    if index.numel() and may_look_at(index):
         low, high = torch.stack(torch.aminmax(index.detach())).tolist()
         if low < 0 or high >= size:
             got = low if low < 0 else high
@@ -193,6 +192,17 @@ def check_features(op: str, name: str, features: Any, rank: int = 3) -> Tensor:
         fail_value(op, name, f"at most {MAX_POINTS} values", f"shape {list(features.shape)}")
     refuse_forward_mode(op, features)
     return features
+
+
+def may_look_at(values: Tensor) -> bool:
+    """Whether what a tensor holds is to be checked: on the CPU, on MPS if that is switched on.
+
+    There is nothing to look at while a program is recorded: compiled, exported, on fake tensors.
+    """
+    kind = values.device.type
+    wanted = kind == "cpu" or os.environ.get("MPS_POINTOPS_CHECK_INDICES") == "1"
+    recorded = torch.compiler.is_compiling() or kind == "meta" or hasattr(values, "fake_mode")
+    return wanted and not recorded
 
 
 def refuse_forward_mode(op: str, *points: Tensor) -> None:

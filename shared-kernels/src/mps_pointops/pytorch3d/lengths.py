@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mps_pointops._checks import check_same_device, fail_type, fail_value
+from mps_pointops._checks import check_same_device, fail_type, fail_value, may_look_at
 
 
 def check_lengths(
@@ -34,10 +33,7 @@ def check_lengths(
     lengths = lengths.detach().to(torch.int64)
     if on_host:
         return lengths
-    looked_at = (
-        lengths.device.type == "cpu" or os.environ.get("MPS_POINTOPS_CHECK_INDICES") == "1"
-    ) and lengths.device.type != "meta"
-    if looked_at and clouds and not torch.compiler.is_compiling():
+    if clouds and may_look_at(lengths):
         check_range(op, name, torch.stack(torch.aminmax(lengths)).tolist(), points_name, size)
     return lengths.clamp(min=0, max=size).to(points.device)
 
