@@ -85,22 +85,28 @@ def check_points(
     """
     if not isinstance(points, Tensor):
         fail_type(op, name, "a torch.Tensor", type(points).__name__)
-    wanted = {2: "(N, {})", 3: "(B, N, {})"}[rank].format(dim if dim else "D")
-    if points.dim() != rank or (dim is not None and points.shape[-1] != dim):
-        fail_value(op, name, f"of shape {wanted}", f"shape {list(points.shape)}")
-    if points.shape[-1] < 1:
-        fail_value(op, name, f"of shape {wanted} with D >= 1", f"shape {list(points.shape)}")
+    shape = points.shape
+    fits = len(shape) == rank and (dim is None or shape[-1] == dim)
+    if not fits or shape[-1] < 1:
+        wanted = {2: "(N, {})", 3: "(B, N, {})"}[rank].format(dim if dim else "D")
+        least = " with D >= 1" if fits else ""
+        fail_value(op, name, f"of shape {wanted}{least}", f"shape {list(shape)}")
     if points.dtype not in FLOAT_DTYPES and not (double and points.dtype == torch.float64):
         hint = "convert it with .float()" if points.dtype != torch.bool else ""
         known = "float64, float32, float16 or bfloat16" if double else _FLOATS
         fail_type(op, name, known, str(points.dtype), hint)
     if points.layout != torch.strided:
         fail_type(op, name, "a dense (strided) tensor", str(points.layout))
-    if points.device.type not in {*DEVICES, "meta"}:
-        fail_value(op, name, "on device cpu or mps", f"device {points.device}")
-    if points.numel() // points.shape[-1] > MAX_POINTS:
-        fail_value(op, name, f"at most {MAX_POINTS} points in all", f"shape {list(points.shape)}")
+    check_device(op, name, points)
+    if points.numel() // shape[-1] > MAX_POINTS:
+        fail_value(op, name, f"at most {MAX_POINTS} points in all", f"shape {list(shape)}")
     return points
+
+
+def check_device(op: str, name: str, value: Tensor) -> None:
+    """On the CPU, on MPS, or nowhere."""
+    if (kind := value.device.type) not in DEVICES and kind != "meta":
+        fail_value(op, name, "on device cpu or mps", f"device {value.device}")
 
 
 def check_same_device(op: str, name: str, other: Tensor, first_name: str, first: Tensor) -> None:
@@ -186,8 +192,7 @@ def check_features(op: str, name: str, features: Any, rank: int = 3) -> Tensor:
         fail_type(op, name, "a float tensor", str(features.dtype))
     if features.dim() != rank:
         fail_value(op, name, f"a tensor of {rank} axes", f"shape {list(features.shape)}")
-    if features.device.type not in {*DEVICES, "meta"}:
-        fail_value(op, name, "on device cpu or mps", f"device {features.device}")
+    check_device(op, name, features)
     if features.numel() > MAX_POINTS:
         fail_value(op, name, f"at most {MAX_POINTS} values", f"shape {list(features.shape)}")
     refuse_forward_mode(op, features)

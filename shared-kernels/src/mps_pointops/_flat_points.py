@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import (
+    DEVICES,
+    MAX_POINTS,
     as_float32_or_64,
     check_points,
     check_same_device,
@@ -18,11 +20,12 @@ from mps_pointops._checks import (
 )
 from mps_pointops._rules import Rule, as_rule
 
+_ANY_DIM = (Rule.SEPARATE.value, Rule.FMA_XYZ.value)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def coordinates(
-    op: str, *, any_rank: bool = False, shift: bool = True, **sets: Tensor
+    op: str, sets: dict[str, Tensor], *, any_rank: bool = False, shift: bool = True
 ) -> list[Tensor]:
     """Sets of points, by name, as contiguous coordinates [N, D] cut from the graph.
 
@@ -32,6 +35,9 @@ def coordinates(
     each coordinate has in any of the sets, in int64, and then become float32: distances do not
     change and ranges up to 2**24 stay exact. Without `shift` they become float32 as they are.
     """
+    given = list(sets.values())
+    if all(_is_ready(points, given[0]) for points in given):
+        return given
     rows = {name: _rows(op, name, points, any_rank) for name, points in sets.items()}
     first_name, first = next(iter(rows.items()))
     if len({id(points) for points in sets.values()}) == 1:  # one set under two names
@@ -51,6 +57,21 @@ def coordinates(
     for name, points in rows.items():
         check_points(op, name, points, rank=2, double=True)
     return list(as_float32_or_64(*rows.values()))
+
+
+def _is_ready(points: Tensor, first: Tensor) -> bool:
+    """Whether points are right, and what is searched in, as they are; most are, and soon told."""
+    return (
+        points.dtype is torch.float32
+        and points.layout is torch.strided
+        and points.dim() == 2
+        and points.shape[1] == first.shape[-1] >= 1
+        and points.shape[0] <= MAX_POINTS
+        and points.device == first.device
+        and points.device.type in DEVICES
+        and points.is_contiguous()
+        and not points.requires_grad
+    )
 
 
 def _rows(op: str, name: str, points: Tensor, any_rank: bool) -> Tensor:
@@ -84,6 +105,8 @@ def check_rule(op: str, rule: int, dim: int, *, cosine: bool = False) -> int:
 
     `cosine`: whether the operator has the cosine distance too.
     """
+    if rule in _ANY_DIM:
+        return rule
     try:
         name = Rule(rule).name.lower()
     except ValueError:

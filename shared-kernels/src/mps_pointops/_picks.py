@@ -10,8 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mps_pointops._checks import MAX_POINTS, as_int, check_same_device, fail_type, fail_value
+from mps_pointops._checks import (
+    MAX_POINTS,
+    as_int,
+    check_same_device,
+    fail_type,
+    fail_value,
+    plain,
+)
 from mps_pointops._flat_mps.picks import NUMBERED, ONE, POINTER, ROWS, Plan
+from mps_pointops._flat_names import Names
 from mps_pointops._ragged import Facts, check_ptr, cumulative, fetch, judge_batch, judge_ptr
 
 
@@ -49,8 +57,10 @@ class Picks:
 class Ratio:
     """Which part of a cloud to pick: [] or [B], on the CPU or on the device of the points."""
 
-    def __init__(self, op: str, value: Tensor | None, dtype: torch.dtype, points: Tensor) -> None:
-        self.op = op
+    def __init__(
+        self, names: Names, value: Tensor | None, dtype: torch.dtype, points: Tensor
+    ) -> None:
+        self.op = op = names.op
         if value is None:  # in the dtype of the coordinates
             kind = dtype if dtype.is_floating_point else torch.float32
             value = torch.tensor(0.5, dtype=kind, device="cpu")
@@ -60,9 +70,11 @@ class Ratio:
             wanted = "a number or a float, int64 or int32 tensor of shape [] or [B]"
             fail_type(op, "ratio", wanted, f"{value.dtype} of shape {list(value.shape)}")
         if value.device.type != "cpu":
-            check_same_device(op, "ratio", value, "x", points)
-        value = value.detach()
+            check_same_device(op, "ratio", value, names.x, points)
+        value = value.detach() if value.requires_grad else value
         self.value = value[0] if value.dim() == 1 and value.shape[0] == 1 else value
+        # a single one, if the host has it
+        self.number = self.value.item() if self.on_host and self.value.dim() == 0 else None
         # only the host has the dtype: all sizes go there
         self.needs_host = value.dtype == torch.float64 and points.device.type != "cpu"
         if self.value.dim() == 1 and not self.needs_host:
@@ -83,11 +95,14 @@ class Ratio:
         """Whether all values are numbers from 0: [], on its device."""
         return (torch.isfinite(self.value) & (self.value >= 0)).all()
 
+    def is_known_wrong(self) -> bool:
+        """Whether the host sees that it is none."""
+        return self.number is not None and not 0.0 <= self.number < math.inf
+
     def check(self, valid: int, total: int) -> None:
         """Raise if a value has no meaning, or asks for more than can be counted."""
         if not valid:
-            known = self.on_host and self.value.dim() == 0
-            got = str(self.value.item()) if known else "a tensor with other values"
+            got = "a tensor with other values" if self.number is None else str(self.number)
             fail_value(self.op, "ratio", "finite and not negative", got)
         if total > MAX_POINTS:
             fail_value(self.op, "ratio", f"for at most {MAX_POINTS} picks in all", str(total))
@@ -106,7 +121,7 @@ class Ratio:
 
 
 def plan_picks(
-    op: str,
+    names: Names,
     points: Tensor,
     batch: Tensor | None,
     ptr: Tensor | None,
@@ -114,7 +129,7 @@ def plan_picks(
     batch_size: int | None,
 ) -> Picks | Plan:
     """Sizes and counts of every cloud; reads the device once, or not at all."""
-    total_points = points.shape[0]
+    op, total_points = names.op, points.shape[0]
     if batch_size is not None:
         batch_size = as_int(op, "batch_size", batch_size)
     if batch is not None and ptr is not None:
@@ -125,7 +140,7 @@ def plan_picks(
     by_kernels = points.device.type != "cpu" and ratio.value.dtype == torch.float32
     if ptr is not None:
         known = ptr.device.type == "cpu"
-        ptr = check_ptr(op, "ptr", ptr, "x", ptr if known else points)
+        ptr = check_ptr(op, "ptr", ptr, names.x, ptr if known else points)
         if by_kernels and not (known and not ratio.on_host):
             return _plan(points, POINTER, ptr, ptr.shape[0] - 1, ratio)
         if known or ratio.needs_host:
@@ -158,7 +173,7 @@ def plan_picks(
 def _plan(points: Tensor, form: int, told: Tensor, clouds: int, ratio: Ratio) -> Plan:
     """By the kernels: counted in one pass that is read, or on the host where sizes are known."""
     op, size = ratio.op, points.shape[0]
-    told = told.to(torch.int64)
+    told = plain(told, torch.int64)
     if form != ROWS:
         ratio.check_length(clouds)
     if told.device.type == "cpu":  # a ptr
@@ -168,7 +183,7 @@ def _plan(points: Tensor, form: int, told: Tensor, clouds: int, ratio: Ratio) ->
             fail_value(op, "ptr", f"ascending from 0 to {size}", str(begins))
         sizes = told[1:] - told[:-1]
         counts = ratio.counts(sizes).tolist()
-        ratio.check(bool(ratio.is_valid()), sum(counts))
+        ratio.check(not ratio.is_known_wrong(), sum(counts))
         plan = Plan(points, POINTER, told.to(points.device), clouds, ratio.value)
         plan.know(counts, max(sizes.tolist(), default=0))
         return plan
@@ -180,14 +195,14 @@ def _plan(points: Tensor, form: int, told: Tensor, clouds: int, ratio: Ratio) ->
         judge_ptr(op, "ptr", size)(plan.ordered, *plan.ends)
     else:
         judge_batch(op, "batch", None if form == ROWS else clouds)(plan.ordered, *plan.ends)
-    ratio.check(plan.valid and (not ratio.on_host or bool(ratio.is_valid())), plan.total)
+    ratio.check(plan.valid and not ratio.is_known_wrong(), plan.total)
     return plan
 
 
 def _plan_one(points: Tensor, ratio: Ratio) -> Plan:
     """One cloud, on the host."""
-    size, part = points.shape[0], ratio.value.item()
-    valid = 0.0 <= part < math.inf
+    size, part, valid = points.shape[0], ratio.number, not ratio.is_known_wrong()
+    assert part is not None
     # the product of two floats is exact here
     product = float(np.float32(size)) * part if valid else 0.0
     wanted = math.ceil(np.float32(product)) if product < 2.0**31 else 2**31

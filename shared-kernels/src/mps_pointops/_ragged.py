@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mps_pointops._checks import check_same_device, fail_type, fail_value
+from mps_pointops._checks import check_same_device, fail_type, fail_value, plain
 
 # Given whether a list ascends, its first and its last number, raises what is wrong with it.
 Judge = Callable[[int, int, int], None]
@@ -27,7 +27,7 @@ def is_sorted(values: Tensor) -> Tensor:
 
 def fetch(facts: list[Tensor]) -> list[int]:
     """Integers of the device, of any shape, one after the other, in one read."""
-    flat = [fact.reshape(-1).to(torch.int64) for fact in facts]
+    flat = [plain(fact.reshape(-1) if fact.dim() != 1 else fact, torch.int64) for fact in facts]
     read: list[int] = (flat[0] if len(flat) == 1 else torch.cat(flat)).tolist()
     return read
 
@@ -60,7 +60,7 @@ def check_ptr(op: str, name: str, ptr: Tensor, points_name: str, points: Tensor)
     if ptr.dtype not in (torch.int64, torch.int32) or ptr.dim() != 1 or ptr.shape[0] < 1:
         got = f"{ptr.dtype} of shape {list(ptr.shape)}"
         fail_type(op, name, "int64 or int32 of shape [B + 1]", got)
-    return ptr.detach().to(torch.int64).contiguous()
+    return plain(ptr, torch.int64)
 
 
 def judge_batch(op: str, name: str, clouds: int | None) -> Judge:
@@ -106,10 +106,12 @@ class Facts:
     def add_room(self, take: Callable[[list[int]], None], count: int, like: Tensor) -> Tensor:
         """Room for `count` numbers, int64, on a device; `take` is called with them, likewise."""
         if self._room is None:
-            self._room = like.new_empty(_ROOM, dtype=torch.int64)
+            self._room = torch.empty(_ROOM, dtype=torch.int64, device=like.device)
         begin, self._used = self._used, self._used + count
+        if self._used > _ROOM:
+            raise RuntimeError(f"{self.op}: {self._used} facts, where there is room for {_ROOM}")
         self._takers.append((True, count, take))
-        return self._room[begin : self._used]
+        return self._room.as_strided((count,), (1,), begin)
 
     def add_batch(self, name: str, batch: Tensor, clouds: int | None) -> None:
         """A batch vector must be sorted, from 0, below the number of clouds if that is known."""
@@ -128,7 +130,7 @@ class Facts:
         """
         tensors, takers = [*wanted, *self._tensors], self._takers
         if self._room is not None and self._used:
-            tensors = [self._room[: self._used], *tensors]
+            tensors = [self._room.as_strided((self._used,), (1,)), *tensors]
         at, room_at = self._used + len(wanted), 0
         self._tensors, self._takers, self._room, self._used = [], [], None, 0
         values = fetch(tensors) if tensors else []

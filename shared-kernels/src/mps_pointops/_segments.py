@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from mps_pointops._arithmetic import takes_part
-from mps_pointops._checks import as_int, check_batch, check_same_size, fail_value
+from mps_pointops._checks import as_int, check_batch, check_same_size, fail_value, plain
 from mps_pointops._flat_mps.edges import count_edges_mps, write_edges_mps
 from mps_pointops._flat_mps.parts import NUMBERS, parts_of, running
 from mps_pointops._flat_mps.ranges import BATCH, EQUAL, POINTER, order_of, ranges_mps
+from mps_pointops._flat_names import Names
 from mps_pointops._ragged import Facts, Judge, check_ptr, cumulative, judge_batch, judge_ptr
 from mps_pointops._rules import Rule
 
@@ -90,7 +91,7 @@ class _Told:
 
 
 def segments(
-    op: str,
+    names: Names,
     x: Tensor,
     y: Tensor,
     batch_x: Tensor | None,
@@ -99,61 +100,62 @@ def segments(
     ptr_y: Tensor | None = None,
     batch_size: int | None = None,
     *,
-    names: tuple[str, str] = ("batch_x", "batch_y"),
     k: int | None = None,
     rule: int = 0,
 ) -> Segments:
     """Which rows of `x` belong to the cloud of each row of `y`; reads nothing from the device.
 
-    A side without batch vector is cloud 0. `names`: of the batch vectors, for messages. With `k`
-    neighbours are counted too: points of the query's cloud that take part under `rule`, at most
-    `k`, and none for a query that does not take part.
+    A side without batch vector is cloud 0. With `k` neighbours are counted too: points of the
+    query's cloud that take part under `rule`, at most `k`, and none for a query that does not take
+    part.
     """
+    op = names.op
     if batch_size is not None:
         batch_size = as_int(op, "batch_size", batch_size)
     if ptr_x is not None or ptr_y is not None:
         if batch_x is not None or batch_y is not None:
             name = "ptr_y" if ptr_x is None else "ptr_x"
             fail_value(op, name, "None when a batch vector is given", "both", "give one of them")
-        told = _by_ptr(op, x, y, ptr_x, ptr_y, batch_size)
+        told = _by_ptr(names, x, y, ptr_x, ptr_y, batch_size)
     else:
-        told = _by_batch(op, x, y, batch_x, batch_y, batch_size, names)
+        told = _by_batch(names, x, y, batch_x, batch_y, batch_size)
     if x.device.type == "cpu":
         return _segments_cpu(Facts(op), x, y, told, k, Rule(rule))
     return _segments_mps(Facts(op), x, y, told, k, Rule(rule))
 
 
 def _by_batch(
-    op: str,
+    names: Names,
     x: Tensor,
     y: Tensor,
     batch_x: Tensor | None,
     batch_y: Tensor | None,
     batch_size: int | None,
-    names: tuple[str, str],
 ) -> _Told:
-    lists: list[Tensor | None] = []
-    judges = []
-    for side, (name, batch, points) in enumerate(
-        zip(names, (batch_x, batch_y), (x, y), strict=True)
-    ):
-        if batch is not None:
-            batch = check_batch(op, name, batch, points, "xy"[side])
-            batch = batch.detach().to(torch.int64).contiguous()
-            if batch.shape[0]:
-                judges.append((side, judge_batch(op, name, batch_size)))
-        lists.append(batch)
-    for side, points in enumerate((x, y)):
-        other = lists[1 - side]
-        if lists[side] is None and points.shape[0] and other is not None and other.shape[0]:
-            judges.append((1 - side, _judge_missing(op, names[side], names[1 - side])))
+    op, both = names.op, (names.batch_x, names.batch_y)
     if batch_x is None and batch_y is None:
         if batch_size is not None and batch_size != 1 and (len(x) or len(y)):
-            given = " and ".join(dict.fromkeys(names))
+            given = " and ".join(dict.fromkeys(both))
             fail_value(
                 op, "batch_size", "1 without batch vectors", str(batch_size), f"give {given} too"
             )
         return _Told(EQUAL)
+    lists: list[Tensor | None] = []
+    judges: list[tuple[int, Judge]] = []
+    sides = ((batch_x, x, names.x), (batch_y, y, names.y))
+    for side, (batch, points, points_name) in enumerate(sides):
+        if side == 1 and batch is batch_x and y is x:  # one set in itself
+            lists.append(lists[0])
+            continue
+        if batch is not None:
+            batch = plain(check_batch(op, both[side], batch, points, points_name), torch.int64)
+            if batch.shape[0]:
+                judges.append((side, judge_batch(op, both[side], batch_size)))
+        lists.append(batch)
+    for side, points in enumerate((x, y)):
+        other = lists[1 - side]
+        if lists[side] is None and points.shape[0] and other is not None and other.shape[0]:
+            judges.append((1 - side, _judge_missing(op, both[side], both[1 - side])))
     return _Told(BATCH, (lists[0], lists[1]), judges)
 
 
@@ -168,17 +170,19 @@ def _judge_missing(op: str, name: str, other_name: str) -> Judge:
 
 
 def _by_ptr(
-    op: str,
+    names: Names,
     x: Tensor,
     y: Tensor,
     ptr_x: Tensor | None,
     ptr_y: Tensor | None,
     batch_size: int | None,
 ) -> _Told:
+    op = names.op
     if ptr_x is None or ptr_y is None:
         name, other = ("ptr_x", "ptr_y") if ptr_x is None else ("ptr_y", "ptr_x")
         fail_value(op, name, f"given, as {other} is", "None")
-    ptr_x, ptr_y = check_ptr(op, "ptr_x", ptr_x, "x", x), check_ptr(op, "ptr_y", ptr_y, "y", y)
+    ptr_x = check_ptr(op, "ptr_x", ptr_x, names.x, x)
+    ptr_y = check_ptr(op, "ptr_y", ptr_y, names.y, y)
     check_same_size(op, "ptr_y", "length", ptr_y.shape[0], "ptr_x", ptr_x.shape[0])
     clouds = ptr_x.shape[0] - 1
     if batch_size is not None:
@@ -231,7 +235,7 @@ def _segments_cpu(
 def _segments_mps(
     facts: Facts, x: Tensor, y: Tensor, told: _Told, k: int | None, rule: Rule
 ) -> Segments:
-    counts = Counts(x.new_empty(0, dtype=torch.int32))
+    counts = Counts(x)  # rows: below, if they are asked for
     if told.form == EQUAL and k is None:
         return Segments(None, None, facts, counts)
     form = told.form
@@ -288,20 +292,28 @@ def _own_slot(index: Tensor) -> Tensor:
     return torch.where(index == row, slot, slots).amin(dim=1)
 
 
-def edges(index: Tensor, counts: Counts) -> Tensor:
-    """Padded neighbours [M, K] as edges [2, total], of counts whose sums are known."""
+def edges(index: Tensor, counts: Counts, *, reverse: bool = False) -> Tensor:
+    """Padded neighbours [M, K] as edges [2, total], of counts whose sums are known.
+
+    Row 0 is the row of `index`, row 1 the neighbour; `reverse`: the other way round.
+    """
     if index.device.type != "cpu":
         return write_edges_mps(
-            index, counts.rows, counts.own, counts.total, counts.begins, counts.span
+            index, counts.rows, counts.own, counts.total, counts.begins, counts.span, reverse
         )
+    pair = _edges_cpu(index, counts)
+    return torch.stack(pair[::-1] if reverse else pair)
+
+
+def _edges_cpu(index: Tensor, counts: Counts) -> tuple[Tensor, Tensor]:
     rows, slots = index.shape
     if counts.total == rows * slots:
         row = torch.arange(rows, device=index.device).unsqueeze(1).expand(rows, slots)
-        return torch.stack((row.reshape(-1), index.reshape(-1)))
+        return row.reshape(-1), index.reshape(-1)
     number = torch.arange(counts.total, device=index.device)
     ends = counts.rows.cumsum(0)
     row = torch.searchsorted(ends, number, right=True)
     slot = number - (ends - counts.rows)[row]
     if counts.own is not None:
         slot = slot + (slot >= counts.own[row]).to(torch.int64)
-    return torch.stack((row, index.reshape(-1)[row * slots + slot]))
+    return row, index.reshape(-1)[row * slots + slot]

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import (
-    DEVICES,
     as_float,
     as_int,
+    check_device,
     check_same_device,
     fail_type,
     fail_value,
@@ -52,8 +52,7 @@ def _check_tensors(op: str, needed: dict[str, Any], optional: dict[str, Any]) ->
     for name, value in needed.items():
         if not isinstance(value, Tensor):
             fail_type(op, name, "a torch.Tensor", type(value).__name__)
-        if value.device.type not in {*DEVICES, "meta"}:
-            fail_value(op, name, "on device cpu or mps", f"device {value.device}")
+        check_device(op, name, value)
         if value.layout != torch.strided:
             fail_type(op, name, "a dense (strided) tensor", str(value.layout))
     for name, value in optional.items():

@@ -5,6 +5,7 @@ import torch
 
 from mps_pointops._flat_fps import flat_fps
 from mps_pointops._flat_mps.picks import NUMBERED, POINTER, ROWS, Plan
+from mps_pointops._flat_names import Names
 from mps_pointops._picks import Ratio
 from mps_pointops._ragged import Facts
 from mps_pointops._segments import count_edges, edges, segments
@@ -49,7 +50,7 @@ def test_ranges_and_counts(size, cosine):
             found = {}
             for device in ("cpu", "mps"):
                 moved = (None if g is None else g.to(device) for g in given)
-                where = segments("op", x.to(device), y.to(device), *moved, k=k, rule=rule)
+                where = segments(Names("op"), x.to(device), y.to(device), *moved, k=k, rule=rule)
                 where.facts.fetch()
                 found[device] = where
             wanted, got = found["cpu"], found["mps"]
@@ -74,7 +75,7 @@ def test_lists_that_descend_are_found_everywhere(size, at, side):
     points = torch.zeros(size, 3, device="mps")
     given = [good.to("mps"), good.to("mps")]
     given[side] = bad.to("mps")
-    where = segments("op", points, points, *given)
+    where = segments(Names("op"), points, points, *given)
     with pytest.raises(ValueError, match=f"batch_{'xy'[side]} must be sorted"):
         where.facts.fetch()
 
@@ -134,7 +135,7 @@ def test_picks(size, ratio):
             else torch.tensor([0, *gaps.unique_consecutive(return_counts=True)[1].cumsum(0)])
         )
         sizes = begins.diff()
-        counts = Ratio("op", part.cpu(), torch.float32, points).counts(sizes)
+        counts = Ratio(Names("op"), part.cpu(), torch.float32, points).counts(sizes)
         assert plan.valid
         assert plan.ordered
         assert (plan.clouds, plan.total) == (len(sizes), counts.sum())

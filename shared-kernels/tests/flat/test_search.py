@@ -208,7 +208,8 @@ def test_counting_first_gives_the_same_edges(device, name, monkeypatch):
 def test_no_limit_costs_no_memory(device, monkeypatch):
     """Slots are made for what is there, not for what was allowed."""
     slots = []
-    for core in ("knn_search", "ball_search"):
+    end = "cpu" if device == "cpu" else "mps"
+    for core in (f"knn_{end}", f"ball_query_{end}"):
         plain = getattr(_flat_search, core)
 
         def counted(*arguments, plain=plain):

@@ -61,7 +61,7 @@ kernel void write_edges(
     device const int* own [[buffer(2)]],      // (M) if a graph
     device long* out [[buffer(3)]],           // (2, E)
     constant long* begins [[buffer(4)]],      // edges before each part
-    constant long* shape [[buffer(5)]],       // M, K, span, form, E
+    constant long* shape [[buffer(5)]],       // M, K, span, form, E, whether neighbours come first
     uint group [[threadgroup_position_in_grid]],
     uint t [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
@@ -72,6 +72,8 @@ kernel void write_edges(
     const uint rows = uint(shape[0]), slots = uint(shape[1]), span = uint(shape[2]);
     const bool graph = shape[3] == GRAPH;
     const ulong total = ulong(shape[4]);
+    device long* to_row = out + (shape[5] != 0 ? total : 0);
+    device long* to_neighbour = out + (shape[5] != 0 ? 0 : total);
     const uint begin = group * span, end = min(rows, begin + span);
     ulong at = ulong(begins[group]);
     for (uint tile = begin; tile < end; tile += PART_THREADS) {
@@ -87,8 +89,8 @@ kernel void write_edges(
             const uint row = tile + low;
             uint slot = e - firsts[low];
             if (graph && slot >= uint(own[row])) ++slot;
-            out[at + e] = long(row);
-            out[total + at + e] = index[ulong(row) * slots + slot];
+            to_row[at + e] = long(row);
+            to_neighbour[at + e] = index[ulong(row) * slots + slot];
         }
         at += here;
         threadgroup_barrier(mem_flags::mem_threadgroup);

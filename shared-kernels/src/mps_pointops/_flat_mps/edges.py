@@ -31,7 +31,7 @@ def count_edges_mps(
         made without it.
     """
     rows, slots = found.shape[0], found.shape[1] if found.dim() == 2 else 1
-    counts = found.new_empty(rows, dtype=torch.int32)
+    counts = torch.empty(rows, dtype=torch.int32, device=found.device)
     own = torch.empty_like(counts) if graph else None
     form = _GIVEN if found.dim() == 1 else _GRAPH if graph else _FOUND
     launch(
@@ -47,11 +47,20 @@ def count_edges_mps(
 
 
 def write_edges_mps(
-    index: Tensor, counts: Tensor, own: Tensor | None, total: int, begins: list[int], span: int
+    index: Tensor,
+    counts: Tensor,
+    own: Tensor | None,
+    total: int,
+    begins: list[int],
+    span: int,
+    reverse: bool,
 ) -> Tensor:
-    """Padded neighbours [M, K] as edges [2, total]; `begins`: edges before each part."""
+    """Padded neighbours [M, K] as edges [2, total]; `begins`: edges before each part.
+
+    `reverse`: the neighbours come in the first row.
+    """
     rows, slots = index.shape
-    out = index.new_empty((2, total))
+    out = torch.empty((2, total), dtype=torch.int64, device=index.device)
     if total:
         launch(
             SOURCE.kernel(0, 0, name="write_edges"),
@@ -60,7 +69,7 @@ def write_edges_mps(
             counts if own is None else own,
             out,
             begins,
-            [rows, slots, span, _FOUND if own is None else _GRAPH, total],
+            [rows, slots, span, _FOUND if own is None else _GRAPH, total, int(reverse)],
             groups=len(begins),
             group_size=256,
         )

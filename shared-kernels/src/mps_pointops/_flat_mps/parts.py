@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 NUMBERS = 4  # as in parts.metal
 _THREADS = 256
@@ -32,8 +33,5 @@ def parts_of(rows: int) -> Parts:
 
 def running(values: list[int]) -> tuple[list[int], int]:
     """What comes before each value, summed, and the sum of all."""
-    before, total = [], 0
-    for value in values:
-        before.append(total)
-        total += value
-    return before, total
+    before = [0, *accumulate(values)]
+    return before, before.pop()

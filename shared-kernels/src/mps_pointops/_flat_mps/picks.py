@@ -50,9 +50,12 @@ class Plan:
         self.form, self.clouds = form, clouds
         self.rows = points.shape[0]
         self.items = self.rows if form == ROWS else clouds
-        self.told = points.new_empty(1, dtype=torch.int64) if told is None else told
+        device = points.device
+        self.told = torch.empty(1, dtype=torch.int64, device=device) if told is None else told
         self.length = 0 if told is None else told.shape[0]
-        self.ratios, self.ratio_count, self.ratio = self.told.view(torch.float32), 0, 0.0
+        # nothing is read where there is nothing to give
+        self.ratios = points if points.numel() else self.told.view(torch.float32)
+        self.ratio_count, self.ratio = 0, 0.0
         if ratio.device.type == "cpu" and ratio.dim() == 0:
             self.ratio = ratio.item()
         elif ratio.numel():
@@ -101,11 +104,13 @@ class Plan:
 
     def place(self, random: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Where clouds begin, where their picks begin [B + 1], and first picks [B], int64."""
-        ptr, out_ptr = (self.told.new_empty(self.clouds + 1) for _ in range(2))
-        starts = self.told.new_empty(self.clouds)
+        device, kind = self.told.device, torch.int64
+        ptr = torch.empty(self.clouds + 1, dtype=kind, device=device)
+        out_ptr = torch.empty(self.clouds + 1, dtype=kind, device=device)
+        starts = torch.empty(self.clouds, dtype=kind, device=device)
         drawn = self.ratios
         if random:
-            drawn = torch.rand(self.clouds, device=ptr.device, dtype=torch.float32)
+            drawn = torch.rand(self.clouds, device=device, dtype=torch.float32)
         shape = [self.items, self.rows, self.clouds, self.total, self.parts.span, self.form]
         launch(
             SOURCE.kernel(0, 0, name="plan_picks"),

@@ -71,31 +71,32 @@ def ranges_mps(
     (size, dim), rows = x.shape, y.shape[0]
     first = last = counts = before = tallies = None
     if form != EQUAL:
-        first, last = y.new_empty((2, rows), dtype=torch.int64).unbind()
+        first = torch.empty(rows, dtype=torch.int64, device=y.device)
+        last = torch.empty(rows, dtype=torch.int64, device=y.device)
     rule = 3 if cosine else 0
     tallied = parts_of(size)
-    words = numbers.view(torch.int32)
     if k is not None:
-        counts = y.new_empty(rows, dtype=torch.int32)
+        counts = torch.empty(rows, dtype=torch.int32, device=y.device)
+    words = counts if counts is not None and rows else numbers.view(torch.int32)
     if k is not None and size > _FEW:
-        before = x.new_empty(size, dtype=torch.int32)
-        tallies = x.new_empty(tallied.count, dtype=torch.int32)
+        before = torch.empty(size, dtype=torch.int32, device=x.device)
+        tallies = torch.empty(tallied.count, dtype=torch.int32, device=x.device)
         shape = [size, dim, tallied.span]
         launch(SOURCE.kernel(rule, 0, name="tally"), x, before, tallies, shape, **tallied.grid)
     lengths = [0 if given is None else given.shape[0] for given in (list_x, list_y)]
     launch(
         SOURCE.kernel(rule, 0, name="ranges"),
         # nothing is read or written where there is nothing to give
-        y if rows else words.view(torch.float32),
+        y if rows else numbers.view(torch.float32),
         numbers if list_x is None else list_x,
         numbers if list_y is None else list_y,
         words if before is None else before,
         words if tallies is None else tallies,
         numbers if first is None else first,
         numbers if last is None else last,
-        words if counts is None else counts,
+        counts if counts is not None and rows else words,
         numbers,
-        x if size else words.view(torch.float32),
+        x if size else numbers.view(torch.float32),
         [
             dim,
             form,

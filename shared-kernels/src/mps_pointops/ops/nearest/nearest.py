@@ -67,7 +67,7 @@ def _nearest(
     ptr_y: Tensor | None,
     rule: int,
 ) -> Tensor:
-    x, y = coordinates(_OP, any_rank=True, x=x, y=y)
+    x, y = coordinates(_OP, {"x": x, "y": y}, any_rank=True)
     rule = check_rule(_OP, rule, x.shape[1])
     facts = Facts(_OP)
     if ptr_x is not None or ptr_y is not None:
