@@ -28,6 +28,7 @@ CASES = [
     ("lidar shuffled", 1, 100_000, 1_024, False),
     *((name, 1, 100_000, 1_024, False) for name in (*ADVERSARIES, "few places")),
     *((name, 1, 100_000, 25_000, False) for name in ("sphere", "lidar", "lattice")),
+    ("scan", 1, 1_000_000, 4_096, False),
     ("sphere", 1, 1_000_000, 25_000, False),
 ]
 # the same in the tie order of pointnet2_ops, which no baseline has

@@ -91,6 +91,7 @@ class _Job:
         if dim > 3:  # more work each
             group = min(group, 8)
         self.alone, self.group = alone, group
+        self.candidates = choices.fps_candidates(largest, most)
         # threadgroups that update and that sample; sampling.metal tells which serve a large cloud
         self.updating = clouds * -(-largest >> group) if equal else (total >> (group - 1)) + 1
         self.sampling = clouds if equal else (total >> alone) + 1
@@ -137,8 +138,7 @@ class _Job:
                 first = False
         # Rounds of few picks need many points that lie together, so they are few themselves; no
         # bound is certain, and the last dispatch has none.
-        together = choices.FPS_CANDIDATES
-        work = min(2 * size * most, 8 * size * size // together)
+        work = min(2 * size * most, 8 * size * size // self.candidates)
         budget = REST_STEPS * 4 // max(4, self.dim) // max(1, self.sampling // 16)
         count = -(-work // budget)
         for number in range(1, count + 1):
@@ -164,7 +164,7 @@ class _Job:
         budget: int = -1,
     ) -> None:
         # a round ends soon, what is left over takes all that the threads can hold
-        hold = choices.FPS_CANDIDATES if mode == LISTS else HELD * threads
+        hold = self.candidates if mode == LISTS else HELD * threads
         shape = [*self.shape, int(first), mode, base, room, budget, hold]
         kernel = SAMPLE.kernel(*self.options)
         launch(kernel, *self.arguments, shape, groups=groups, group_size=threads)
