@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import mps_emulator
 from mps_pointops import __main__ as command
 from mps_pointops.doctor import cli, environment, installed, kernels, report, selftest
 from mps_pointops.doctor.finding import Finding
@@ -64,6 +65,10 @@ def test_json(capsys, all_right, device):
     }
     assert set(told["pyg"]) == {"torch_geometric", "pyg_lib", "pyg_lib_mps_plugin"}
     assert told["device"] == device
+    emulated = device == "mps" and mps_emulator.is_installed()
+    assert told["emulated"] is emulated  # installed by who started this process
+    (place,) = (f["what"] for f in told["findings"] if f["area"] == "device")
+    assert ("emulated" in place) is emulated
     assert set(told["operators"]) == set(selftest.OPERATORS)
     for name, found in told["operators"].items():
         assert found["wrong"] == 0, name
@@ -298,6 +303,16 @@ def test_bad_options(capsys):
     with pytest.raises(SystemExit) as stopped:
         command.main(["doctor", "--device", "cuda"])
     assert stopped.value.code == 2
+
+
+def test_no_emulation_here(capsys, monkeypatch):
+    """As in an environment of wheels: what is said is of the doctor too."""
+    monkeypatch.setitem(sys.modules, "mps_emulator", None)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert command.main(["doctor", "--emulated"]) == 2
+    told = capsys.readouterr().err
+    assert "run this there with: uv run python -m mps_pointops" in told
+    assert "demo" not in told
 
 
 def test_from_a_shell(tmp_path):

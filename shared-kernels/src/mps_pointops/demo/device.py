@@ -55,7 +55,7 @@ def pick_device(wanted: str | None, emulated: bool) -> Target:
     if emulated:
         # before torch is asked whether MPS is there: it remembers the answer
         _install_emulation()
-    if _emulation_active():
+    if emulation_active():
         note = "the Metal kernels run in software: times are of the emulation, not of a GPU"
         return Target("mps", emulated=True, notes=(note,))
     if torch.backends.mps.is_available():
@@ -70,7 +70,8 @@ def pick_device(wanted: str | None, emulated: bool) -> Target:
     return Target("cpu", notes=(note,))
 
 
-def _emulation_active() -> bool:
+def emulation_active() -> bool:
+    """Whether 'mps' is the software emulation in this process."""
     # never imports the emulator: whoever started this process may have installed it
     emulator = sys.modules.get("mps_emulator")
     return emulator is not None and bool(emulator.is_installed())
@@ -84,7 +85,7 @@ def _install_emulation() -> None:
             return  # not needed
         raise DemoError(
             "--emulated needs mps_emulator, a development tool that is part of the source "
-            "checkout and of no wheel; run the demo there with: uv run python -m mps_pointops demo"
+            "checkout and of no wheel; run this there with: uv run python -m mps_pointops ..."
         ) from error
     try:
         mps_emulator.install()

@@ -72,18 +72,20 @@ def examine(
     Args:
         path: Module path whose distributions are looked at.
         device: 'mps', 'cpu' or None: mps where it is available, else cpu.
-        emulated: Whether 'mps' is the emulation, which then is installed.
+        emulated: Whether the emulation was asked for; a Mac ignores it.
         all_kernels: Compile every library, not one of each file.
         install_only: Leave out device, kernels and operators.
     """
     import torch
 
     from mps_pointops import __version__
+    from mps_pointops.demo.device import emulation_active
     from mps_pointops.doctor import environment, installed, kernels, selftest
     from mps_pointops.doctor.finding import PROBLEM
 
     if device is None:
         device = "mps" if emulated or torch.backends.mps.is_available() else "cpu"
+    emulated = device == "mps" and emulation_active()  # also by whoever started this process
     findings: list[Finding] = []
     facts: dict[str, Any] = {"version": __version__, "device": device, "emulated": emulated}
     names = []
