@@ -76,6 +76,38 @@ def as_float(op: str, name: str, value: Any) -> float:
     return number
 
 
+def check_kinds(
+    op: str,
+    tensors: dict[str, Any],
+    optional: dict[str, Any] | None = None,
+    integers: dict[str, Any] | None = None,
+    optional_integers: dict[str, Any] | None = None,
+    numbers: dict[str, Any] | None = None,
+) -> None:
+    """Arguments, by name, of the kinds that an operator of torch takes, which names its own.
+
+    What they hold is checked by the operator.
+    """
+    for name, value in (*tensors.items(), *(optional or {}).items()):
+        if not isinstance(value, Tensor) and (value is not None or name in tensors):
+            fail_type(op, name, "a torch.Tensor", type(value).__name__)
+    for name, value in (*(integers or {}).items(), *(optional_integers or {}).items()):
+        if type(value) is int or (value is None and name not in (integers or {})):
+            continue
+        if isinstance(value, bool) or not hasattr(value, "__index__") or _is_float(value):
+            fail_type(op, name, "an integer", type(value).__name__)
+    for name, value in (numbers or {}).items():
+        if type(value) is float or type(value) is int:
+            continue
+        if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+            fail_type(op, name, "a number", type(value).__name__)
+
+
+def _is_float(value: Any) -> bool:
+    """Tensors have `__index__` whatever they hold."""
+    return isinstance(value, Tensor) and (value.dtype.is_floating_point or value.numel() != 1)
+
+
 def check_points(
     op: str, name: str, points: Any, rank: int, dim: int | None = None, *, double: bool = False
 ) -> Tensor:

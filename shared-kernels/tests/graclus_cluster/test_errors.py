@@ -40,7 +40,7 @@ def test_bad_arguments(device, arguments, error, text):
         name: value.to(device) if isinstance(value, torch.Tensor) else value
         for name, value in {**good, **arguments}.items()
     }
-    with pytest.raises(error, match=f"^flat.graclus_cluster: .*{text}"):
+    with pytest.raises(error, match=f"^graclus_cluster: .*{text}"):
         graclus_cluster(**moved)
 
 

@@ -252,7 +252,7 @@ def test_errors(device, change, error, message):
     row, col = _ring("cpu")
     arguments = {"row": row, "col": col, "start": torch.tensor([0, 1]), "walk_length": 3, **change}
     moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in arguments.items()}
-    with pytest.raises(error, match=r"^flat.random_walk: " + message):
+    with pytest.raises(error, match=r"^random_walk: " + message):
         random_walk(**moved)
 
 

@@ -24,7 +24,7 @@ _library: Any = cast(Any, torch.library.Library)("torch_cluster", "FRAGMENT")
 
 def _fps(src: Tensor, ptr: Tensor, ratio: Tensor, random_start: bool) -> Tensor:
     return _ops.flat_fps(  # type: ignore[no-any-return]
-        src, None, ptr, ratio, random_start, None, _FMA_XYZ, _LOWEST_INDEX
+        src, None, ptr, ratio, random_start, None, _FMA_XYZ, _LOWEST_INDEX, "fps"
     )
 
 
@@ -38,7 +38,8 @@ def _knn(
     num_workers: int,
 ) -> Tensor:
     rule = _COSINE if cosine else _FMA_XYZ
-    return _ops.flat_knn(x, y, None, None, ptr_x, ptr_y, k, None, rule)  # type: ignore[no-any-return]
+    limits = (k, None, rule, False, "knn")
+    return _ops.flat_knn(x, y, None, None, ptr_x, ptr_y, *limits)  # type: ignore[no-any-return]
 
 
 def _radius(
@@ -51,7 +52,7 @@ def _radius(
     num_workers: int,
     ignore_same_index: bool = False,
 ) -> Tensor:
-    limits = (r, max_num_neighbors, None, ignore_same_index, _FMA_XYZ)
+    limits = (r, max_num_neighbors, None, ignore_same_index, _FMA_XYZ, False, "radius")
     return _ops.flat_radius(x, y, None, None, ptr_x, ptr_y, *limits)  # type: ignore[no-any-return]
 
 

@@ -4,6 +4,8 @@
 import torch
 from torch import Tensor
 
+from mps_pointops._checks import check_kinds
+
 
 # TorchScript picks one of these by the types of the arguments.
 @torch.jit._overload
@@ -77,12 +79,22 @@ def fps(  # type: ignore[no-redef]
         except as the first.
 
     Raises:
+        TypeError: an argument of the wrong kind.
         AssertionError: `batch` has another length than `src`.
         ValueError: `batch` not sorted, a cloud number of `batch_size` or more, a `ptr` that does
             not ascend from 0 to N, a `ratio` that is negative or of another length.
 
     There is no gradient.
     """
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        vectors = {"batch": batch, "ptr": None if isinstance(ptr, list | tuple) else ptr}
+        check_kinds("fps", {"src": src}, vectors, {}, {"batch_size": batch_size})
+        if ratio is not None and not isinstance(ratio, Tensor):
+            check_kinds("fps", {}, numbers={"ratio": ratio})
+        if isinstance(ptr, list | tuple):
+            for begin in ptr:
+                if type(begin) is not int:
+                    check_kinds("fps", {}, numbers={"ptr": begin})
     part: Tensor | None = None
     if ratio is not None:
         if isinstance(ratio, Tensor):
@@ -101,6 +113,6 @@ def fps(  # type: ignore[no-redef]
     else:
         assert batch.numel() == src.size(0), "fps: batch must have one cloud number a row of src"
     picks: Tensor = torch.ops.mps_pointops.flat_fps(
-        src, batch, begins, part, random_start, batch_size, 1, 0
+        src, batch, begins, part, random_start, batch_size, 1, 0, "fps"
     )
     return picks

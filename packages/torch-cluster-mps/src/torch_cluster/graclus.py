@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from mps_pointops._checks import check_kinds
+
 
 def graclus_cluster(
     row: Tensor, col: Tensor, weight: Tensor | None = None, num_nodes: int | None = None
@@ -21,5 +23,8 @@ def graclus_cluster(
         of equal weight come in an order drawn from torch's generator of the device, so
         `torch.manual_seed` repeats it. Self loops never match.
     """
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        tensors, count = {"row": row, "col": col}, {"num_nodes": num_nodes}
+        check_kinds("graclus_cluster", tensors, {"weight": weight}, {}, count)
     cluster: Tensor = torch.ops.mps_pointops.graclus_cluster(row, col, weight, num_nodes)
     return cluster

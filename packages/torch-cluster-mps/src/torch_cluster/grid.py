@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from mps_pointops._checks import check_kinds
+
 
 def grid_cluster(
     pos: Tensor, size: Tensor, start: Tensor | None = None, end: Tensor | None = None
@@ -22,5 +24,7 @@ def grid_cluster(
 
     There is no gradient.
     """
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        check_kinds("grid_cluster", {"pos": pos, "size": size}, {"start": start, "end": end})
     cluster: Tensor = torch.ops.mps_pointops.grid_cluster(pos, size, start, end)
     return cluster

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from mps_pointops._checks import check_kinds
+
 
 def knn(
     x: Tensor,
@@ -32,13 +34,17 @@ def knn(
         query by distance, then index. Points that are not finite have no edges.
 
     Raises:
+        TypeError: an argument of the wrong kind.
         ValueError: a batch vector not sorted, a cloud number of `batch_size` or more, one batch
             vector missing where the other has several clouds, sizes that do not fit.
 
     There is no gradient.
     """
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        vectors = {"batch_x": batch_x, "batch_y": batch_y}
+        check_kinds("knn", {"x": x, "y": y}, vectors, {"k": k}, {"batch_size": batch_size})
     edges: Tensor = torch.ops.mps_pointops.flat_knn(
-        x, y, batch_x, batch_y, None, None, k, batch_size, 3 if cosine else 1
+        x, y, batch_x, batch_y, None, None, k, batch_size, 3 if cosine else 1, False, "knn"
     )
     return edges
 
@@ -72,6 +78,7 @@ def knn_graph(
         Edges [2, E], int64, in the order of `knn`.
 
     Raises:
+        TypeError: an argument of the wrong kind.
         AssertionError: another `flow`.
         ValueError: as `knn`.
 
@@ -80,10 +87,15 @@ def knn_graph(
     assert flow in ("source_to_target", "target_to_source"), (
         f"knn_graph: flow must be 'source_to_target' or 'target_to_source', got '{flow}'"
     )
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        check_kinds("knn_graph", {"x": x}, {"batch": batch}, {"k": k}, {"batch_size": batch_size})
     rule = 3 if cosine else 1
+    reverse = flow == "source_to_target"
     edges: Tensor = (
-        torch.ops.mps_pointops.flat_knn(x, x, batch, batch, None, None, k, batch_size, rule)
+        torch.ops.mps_pointops.flat_knn(
+            x, x, batch, batch, None, None, k, batch_size, rule, reverse, "knn_graph"
+        )
         if loop
-        else torch.ops.mps_pointops.flat_knn_graph(x, batch, k, batch_size, rule)
+        else torch.ops.mps_pointops.flat_knn_graph(x, batch, k, batch_size, rule, reverse)
     )
-    return edges.flip([0]) if flow == "source_to_target" else edges
+    return edges

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from mps_pointops._checks import check_kinds
+
 
 def nearest(
     x: Tensor,
@@ -22,12 +24,15 @@ def nearest(
         Indices into `y` [N], int64, on the device of `x`; equally near points by index.
 
     Raises:
+        TypeError: an argument of the wrong kind.
         AssertionError: different D.
         ValueError: a batch vector not sorted or of the wrong length, a cloud that only one of the
             two has, `y` empty.
 
     There is no gradient.
     """
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        check_kinds("nearest", {"x": x, "y": y}, {"batch_x": batch_x, "batch_y": batch_y})
     assert x.shape[1:].numel() == y.shape[1:].numel(), (
         f"nearest: x and y must have the same dimension, got {list(x.shape)} and {list(y.shape)}"
     )

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from mps_pointops._checks import check_kinds
+
 
 def radius(
     x: Tensor,
@@ -35,13 +37,30 @@ def radius(
         ascending per query.
 
     Raises:
+        TypeError: an argument of the wrong kind.
         ValueError: a batch vector not sorted, a cloud number of `batch_size` or more, one batch
             vector missing where the other has several clouds, sizes that do not fit.
 
     There is no gradient.
     """
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        vectors = {"batch_x": batch_x, "batch_y": batch_y}
+        counts = {"max_num_neighbors": max_num_neighbors, "batch_size": batch_size}
+        check_kinds("radius", {"x": x, "y": y}, vectors, {}, counts, {"r": r})
     edges: Tensor = torch.ops.mps_pointops.flat_radius(
-        x, y, batch_x, batch_y, None, None, r, max_num_neighbors, batch_size, ignore_same_index, 1
+        x,
+        y,
+        batch_x,
+        batch_y,
+        None,
+        None,
+        r,
+        max_num_neighbors,
+        batch_size,
+        ignore_same_index,
+        1,
+        False,
+        "radius",
     )
     return edges
 
@@ -74,6 +93,7 @@ def radius_graph(
         Edges [2, E], int64, in the order of `radius`.
 
     Raises:
+        TypeError: an argument of the wrong kind.
         AssertionError: another `flow`.
         ValueError: as `radius`.
 
@@ -82,7 +102,23 @@ def radius_graph(
     assert flow in ("source_to_target", "target_to_source"), (
         f"radius_graph: flow must be 'source_to_target' or 'target_to_source', got '{flow}'"
     )
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        counts = {"max_num_neighbors": max_num_neighbors, "batch_size": batch_size}
+        check_kinds("radius_graph", {"x": x}, {"batch": batch}, {}, counts, {"r": r})
+    reverse = flow == "source_to_target"
     edges: Tensor = torch.ops.mps_pointops.flat_radius(
-        x, x, batch, batch, None, None, r, max_num_neighbors, batch_size, not loop, 1
+        x,
+        x,
+        batch,
+        batch,
+        None,
+        None,
+        r,
+        max_num_neighbors,
+        batch_size,
+        not loop,
+        1,
+        reverse,
+        "radius_graph",
     )
-    return edges.flip([0]) if flow == "source_to_target" else edges
+    return edges

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from mps_pointops._checks import check_kinds
+
 
 def random_walk(
     row: Tensor,
@@ -35,8 +37,13 @@ def random_walk(
         device, so `torch.manual_seed` repeats them.
 
     Raises:
+        TypeError: an argument of the wrong kind.
         ValueError: p or q not above 0, sizes that do not fit.
     """
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        tensors = {"row": row, "col": col, "start": start}
+        counts, count = {"walk_length": walk_length}, {"num_nodes": num_nodes}
+        check_kinds("random_walk", tensors, {}, counts, count, {"p": p, "q": q})
     nodes, edges = torch.ops.mps_pointops.random_walk_coo(
         row, col, start, walk_length, p, q, coalesced, num_nodes
     )

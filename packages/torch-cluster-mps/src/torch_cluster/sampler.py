@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from mps_pointops._checks import check_kinds
+
 
 def neighbor_sampler(start: Tensor, rowptr: Tensor, size: float) -> Tensor:
     """Draw edges of some nodes, without replacement. CPU tensors only, as in the original.
@@ -16,6 +18,9 @@ def neighbor_sampler(start: Tensor, rowptr: Tensor, size: float) -> Tensor:
         Places of the drawn edges in the edge list, int64, node by node. They are drawn from
         torch's generator, so `torch.manual_seed` repeats them.
     """
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        tensors = {"start": start, "rowptr": rowptr}
+        check_kinds("neighbor_sampler", tensors, numbers={"size": size})
     count, factor = (-1, size) if size <= 1 else (int(size), -1.0)
     edges: Tensor = torch.ops.mps_pointops.neighbor_sampler(start, rowptr, count, factor)
     return edges

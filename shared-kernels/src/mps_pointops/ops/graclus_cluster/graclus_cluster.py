@@ -15,7 +15,7 @@ from mps_pointops.ops.graclus_cluster.cpu import greedy_matching_cpu
 from mps_pointops.ops.graclus_cluster.mps import greedy_matching_mps
 from mps_pointops.ops.graclus_cluster.order import edge_order, may_match, random_order
 
-_OP = "flat.graclus_cluster"
+_OP = "graclus_cluster"
 _OP_CSR = "graclus_csr"
 _INDEX_DTYPES = (torch.int64, torch.int32)
 _WEIGHT_DTYPES = (

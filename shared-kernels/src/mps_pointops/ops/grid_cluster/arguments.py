@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mps_pointops._checks import DEVICES, check_same_device, fail_type, fail_value
 
-_OP = "flat.grid_cluster"
+_OP = "grid_cluster"
 _DTYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),

@@ -14,7 +14,7 @@ from mps_pointops._registry import register
 from mps_pointops._rules import as_rule
 from mps_pointops.ops.knn.knn import knn_search
 
-_OP = "flat.nearest"
+_OP = "nearest"
 _NONE = -1  # no cloud; large constants of int64 may pass through a float on MPS
 
 

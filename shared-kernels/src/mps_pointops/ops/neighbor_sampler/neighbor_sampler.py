@@ -13,7 +13,7 @@ from mps_pointops._ragged import fetch, is_sorted
 from mps_pointops._registry import register
 from mps_pointops.ops.neighbor_sampler.cpu import sample_edges
 
-_OP = "flat.neighbor_sampler"
+_OP = "neighbor_sampler"
 
 
 def neighbor_sampler(start: Tensor, rowptr: Tensor, size: float) -> Tensor:

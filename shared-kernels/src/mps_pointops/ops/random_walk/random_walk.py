@@ -13,7 +13,7 @@ from mps_pointops.ops.random_walk import graph
 from mps_pointops.ops.random_walk.cpu import random_walk_cpu
 from mps_pointops.ops.random_walk.mps import random_walk_mps
 
-_OP = "flat.random_walk"
+_OP = "random_walk"
 
 
 def random_walk(
