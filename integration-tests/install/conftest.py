@@ -1,8 +1,8 @@
 """Wheels, and clean environments to install them in.
 
-An environment has nothing of this project. torch and the like are those of the running environment:
-a folder of links to its packages, without ours, is on the module path. Installers do not own that
-folder, so nothing there can be changed.
+An environment has nothing of this project. torch and the like are those of the running environment,
+or of one that is made for each release in POINTOPS_TORCH: a folder of links to its packages,
+without ours, is on the module path. Installers do not own that folder, so nothing there changes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ MEMBERS = (
     *("mps-pointops", "pointnet2-ops-mps", "knn-cuda-mps"),
     *("torch-cluster-mps", "pyg-lib-mps-plugin"),
 )
+# releases of torch, or "newest"; None is the one that runs these tests
+TORCH = tuple(os.environ.get("POINTOPS_TORCH", "").split()) or (None,)
 
 
 def run(*command, check=True, cwd=ROOT, **settings):
@@ -123,11 +125,34 @@ def wheels(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session", params=TORCH, ids=lambda version: f"torch-{version or 'here'}")
+def torch_version(request):
+    """Release of torch in the environments; None is that of the running one."""
+    return request.param
+
+
+def install_torch(version, folder, wheels):
+    """Packages of a new environment: that torch and all wheels, as an installer resolves them."""
+    run("uv", "venv", "-q", "--python", sys.executable, folder)
+    wanted = "torch" if version == "newest" else f"torch=={version}"
+    command = ["uv", "pip", "install", "-q", "--python", folder, wanted, *wheels.glob("*.whl")]
+    done = run(*command, "packaging", "ziglang", check=False)  # the emulator's compiler
+    if f"there is no version of {wanted}" in " ".join(done.stderr.split()):
+        pytest.skip(f"the package index has no {wanted}")
+    if done.returncode:
+        pytest.fail(f"{wanted} and the wheels:\n{done.stderr}", pytrace=False)
+    (site,) = folder.glob("lib/python*/site-packages")
+    return site
+
+
 @pytest.fixture(scope="session")
-def host(tmp_path_factory):
-    """Links to the packages of the running environment, without ours."""
+def host(tmp_path_factory, torch_version, wheels):
+    """Links to packages without ours: torch and what it and we need."""
+    site = Path(sysconfig.get_path("purelib"))
+    if torch_version is not None:
+        site = install_torch(torch_version, tmp_path_factory.mktemp("torch") / "env", wheels)
     folder = tmp_path_factory.mktemp("host")
-    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+    for entry in site.iterdir():
         if entry.suffix != ".pth" and not any(word in entry.name for word in OURS):
             (folder / entry.name).symlink_to(entry)
     return folder

@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+import torch
 
 pytestmark = pytest.mark.slow  # builds wheels and environments
 
@@ -71,6 +72,16 @@ def doctor(there, name, import_name):
         assert states.pop("mps_pointops").startswith("mps-pointops ")
     assert len(states) >= 3
     assert all(what.startswith("not installed (pip install ") for what in states.values())
+
+
+def test_torch_is_the_wanted_one(environment, torch_version):
+    """Otherwise the tests here would say nothing of it."""
+    there = environment()
+    version = there.run("import torch; print(torch.__version__)", "-W", "error").stdout.strip()
+    if torch_version not in (None, "newest"):
+        assert version.partition("+")[0] == torch_version
+    if torch_version is None:
+        assert version == torch.__version__
 
 
 def test_doctor_of_the_wheel(environment):
