@@ -67,7 +67,7 @@ def runs(rows: int, size: int, first: Tensor | None, last: Tensor | None, clouds
 
 def count_in_cloud(index: Tensor, clouds: int, size: int) -> Tensor:
     """Indices [M, k] into equal clouds of `size` points, as indices into each; -1 stays."""
-    base = torch.arange(clouds).unsqueeze(1) * size
+    base = torch.arange(clouds, device="cpu").unsqueeze(1) * size
     return torch.where(index < 0, index, (index.view(clouds, -1) - base).view_as(index))
 
 

@@ -56,7 +56,7 @@ def scan(
             inside = (_inside_exactly if exact else _inside)(
                 query, ref, windows, block, limit, rule
             )
-            number = block.low.unsqueeze(1) + torch.arange(block.size)
+            number = block.low.unsqueeze(1) + torch.arange(block.size, device="cpu")
             inside &= number < block.high.unsqueeze(1)
             if ignore_same_index:
                 inside &= number != block.row.unsqueeze(1)
@@ -97,7 +97,7 @@ def _add(
         return
     which, column = inside.nonzero(as_tuple=True)
     counts = torch.bincount(which, minlength=len(inside))
-    slot = torch.arange(len(which)) - (counts.cumsum(0) - counts - before)[which]
+    slot = torch.arange(len(which), device="cpu") - (counts.cumsum(0) - counts - before)[which]
     kept = slot < hits.K
     which, column, slot = which[kept], column[kept], slot[kept]
     row, number = block.row[which], block.low[which] + column

@@ -1,0 +1,35 @@
+"""A `SpatialIndex` makes its tensors where the points are, whatever PyTorch's default device is."""
+
+import pytest
+import torch
+
+from mps_pointops import SpatialIndex
+from pointops_testing import assert_same_bits
+from pointops_testing.clouds import cloud
+
+
+def _answers(points, query):
+    size, rows = len(points), len(query)
+    ends, batch = [0, size // 3, size], torch.arange(rows, device="cpu") * 2 // rows
+    ptr = torch.tensor(ends, device=points.device)
+    for index, told in (
+        (SpatialIndex(points), {}),
+        (SpatialIndex(points, ptr), {"batch": batch.to(points.device)}),
+    ):
+        for rule in ("separate", "fma_xyz"):
+            yield from index.knn(query, 9, rule=rule, **told)
+            yield from index.ball_query(query, 1.0, 7, rule=rule, **told)
+            yield index.radius(query, 1.0, rule=rule, **told)
+        yield index.nearest(query, **told)
+
+
+@pytest.mark.parametrize(("size", "dim"), [(40, 3), (40, 9), (1500, 3)])
+@pytest.mark.parametrize("name", ["random", "all_equal"])
+def test_default_device(device, name, size, dim):
+    points, query = (cloud(name, n, dim).to(device) for n in (size, 20))
+    wanted = list(_answers(points, query))
+    with torch.device("meta"):
+        got = list(_answers(points, query))
+    for g, w in zip(got, wanted, strict=True):
+        assert g.device == w.device
+        assert_same_bits(g, w)
