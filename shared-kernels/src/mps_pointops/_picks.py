@@ -81,6 +81,11 @@ class Ratio:
             self.value = self.value.to(points.device)
 
     @property
+    def known(self) -> Tensor | float:
+        """The number, if the host has it, or the tensor."""
+        return self.value if self.number is None else self.number
+
+    @property
     def on_host(self) -> bool:
         """Whether its values can be looked at without a read-back."""
         return self.value.device.type == "cpu"
@@ -184,10 +189,10 @@ def _plan(points: Tensor, form: int, told: Tensor, clouds: int, ratio: Ratio) ->
         sizes = told[1:] - told[:-1]
         counts = ratio.counts(sizes).tolist()
         ratio.check(not ratio.is_known_wrong(), sum(counts))
-        plan = Plan(points, POINTER, told.to(points.device), clouds, ratio.value)
+        plan = Plan(points, POINTER, told.to(points.device), clouds, ratio.known)
         plan.know(counts, max(sizes.tolist(), default=0))
         return plan
-    plan = Plan(points, form, told, clouds, ratio.value)
+    plan = Plan(points, form, told, clouds, ratio.known)
     facts = Facts(op)
     plan.count(facts.add_room(plan.take, plan.numbers, told))
     facts.fetch()
@@ -207,7 +212,7 @@ def _plan_one(points: Tensor, ratio: Ratio) -> Plan:
     product = float(np.float32(size)) * part if valid else 0.0
     wanted = math.ceil(np.float32(product)) if product < 2.0**31 else 2**31
     ratio.check(valid, wanted)
-    plan = Plan(points, ONE, None, 1, ratio.value)
+    plan = Plan(points, ONE, None, 1, ratio.known)
     plan.know([wanted], size)
     return plan
 

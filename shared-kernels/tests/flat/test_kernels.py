@@ -101,8 +101,18 @@ def test_edges(size, slots, kind):
         counts = count_edges(facts, given.to(device), graph=kind == "graph")
         facts.fetch()
         made.append((counts.total, counts.most, edges(index.to(device), counts)))
+        turned = edges(index.to(device), counts, reverse=True)
+        assert_same_bits(turned, made[-1][2].flip(0))
     assert made[0][:2] == made[1][:2]
     assert_same_bits(made[1][2], made[0][2])
+
+
+def test_room_for_facts_is_checked():
+    facts, like = Facts("op"), torch.zeros(1, device="mps")
+    for number, count in enumerate((2056, 2040)):
+        facts.add_room(lambda values: None, count, like).fill_(number)
+    with pytest.raises(RuntimeError, match="op: 4097 facts, where there is room for 4096"):
+        facts.add_room(lambda values: None, 1, like)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +135,8 @@ def test_picks(size, ratio):
         (NUMBERED, dense, clouds, each.to("mps")),
         (POINTER, ptr, clouds, value.to("mps")),
     ):
-        plan = Plan(points.to("mps"), form, told.to("mps"), number, part)
+        known = part.item() if part.dim() == 0 and part.device.type == "cpu" else part
+        plan = Plan(points.to("mps"), form, told.to("mps"), number, known)
         facts = Facts("op")
         plan.count(facts.add_room(plan.take, plan.numbers, plan.told))
         facts.fetch()

@@ -32,7 +32,7 @@ class Plan:
             they begin [B + 1]; `ONE` nothing.
         told: That tensor, int64; for `ONE` None.
         clouds: B; for `ROWS` known once they are counted.
-        ratio: Picks a point of a cloud: float32 [] on the CPU, or [] or [B] on the device.
+        ratio: Picks a point of a cloud: a number of float32, or float32 [] or [B] on the device.
 
     Attributes:
         clouds: B.
@@ -45,7 +45,7 @@ class Plan:
     """
 
     def __init__(
-        self, points: Tensor, form: int, told: Tensor | None, clouds: int, ratio: Tensor
+        self, points: Tensor, form: int, told: Tensor | None, clouds: int, ratio: Tensor | float
     ) -> None:
         self.form, self.clouds = form, clouds
         self.rows = points.shape[0]
@@ -56,8 +56,8 @@ class Plan:
         # nothing is read where there is nothing to give
         self.ratios = points if points.numel() else self.told.view(torch.float32)
         self.ratio_count, self.ratio = 0, 0.0
-        if ratio.device.type == "cpu" and ratio.dim() == 0:
-            self.ratio = ratio.item()
+        if not isinstance(ratio, Tensor):
+            self.ratio = ratio
         elif ratio.numel():
             self.ratios = ratio.reshape(-1).contiguous()
             self.ratio_count = self.ratios.shape[0]

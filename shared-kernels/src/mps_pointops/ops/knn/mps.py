@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mps_pointops._checks import plain
 from mps_pointops._metal import choices
 from mps_pointops._rules import Rule
 from mps_pointops.ops.knn import few
@@ -25,7 +26,7 @@ def knn_mps(
     rule: int,
 ) -> tuple[Tensor, Tensor]:
     """Operator kernel; arguments as the schema in `knn.py`."""
-    query, ref = query.detach().contiguous(), ref.detach().contiguous()
+    query, ref = plain(query), plain(ref)
     rows, dim = query.shape
     if rows == 0 or k == 0:
         distance = torch.empty((rows, k), dtype=torch.float32, device=query.device)

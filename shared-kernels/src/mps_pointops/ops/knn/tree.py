@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mps_pointops._checks import plain
 from mps_pointops._metal import QUERIES_PER_GROUP, Source, launch, search_blocks, searched
 from mps_pointops.spatial.layout import Tree
 
@@ -36,7 +37,7 @@ def tree_knn(
 
     Arguments as the schema in `knn.py`. `own`: the queries are the points of the tree.
     """
-    query = query.detach().contiguous()
+    query = plain(query)
     rows = query.shape[0]
     distance = torch.empty((rows, k), dtype=torch.float32, device=query.device)
     index = torch.empty((rows, k), dtype=torch.int64, device=query.device)
