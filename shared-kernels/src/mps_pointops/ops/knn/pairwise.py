@@ -60,7 +60,7 @@ def by_pairs(
 
 def _near(rough: Tensor, block: rows.Block, count: int, dim: int) -> Tensor:
     """Pairs [rows, size] that hold those of the `count` smallest squared distances of every row."""
-    inside = torch.arange(block.size) < (block.high - block.low).unsqueeze(1)
+    inside = torch.arange(block.size, device="cpu") < (block.high - block.low).unsqueeze(1)
     rough = torch.where(inside, rough, torch.inf)
     worst = torch.from_numpy(np.partition(rough.numpy(), count - 1, axis=1)[:, count - 1 : count])
     # twice what rounding in any order can change, and what is lost in subnormal numbers
@@ -75,7 +75,7 @@ def _smallest(
     Pairs come row by row.
     """
     counts = torch.bincount(row, minlength=count_rows)
-    slot = torch.arange(len(row)) - (counts.cumsum(0) - counts)[row]
+    slot = torch.arange(len(row), device="cpu") - (counts.cumsum(0) - counts)[row]
     keys = bits.new_full((count_rows, max(count, int(counts.max()))), _NONE)
     keys[row, slot] = bits << 32 | number
     best = keys.numpy()
@@ -100,7 +100,7 @@ def _nearest_in_double(
     for d, q in enumerate(query[block.row].t()):
         square = (q.unsqueeze(1) - windows.coordinate(d, block.low, block.size)).square_()
         total = total.add_(square) if d else square
-    number = block.low.unsqueeze(1) + torch.arange(block.size)
+    number = block.low.unsqueeze(1) + torch.arange(block.size, device="cpu")
     inside = (number < block.high.unsqueeze(1)) & takes[block.row].unsqueeze(1)
     inside &= possible[number.clamp(max=len(possible) - 1)]
     return select(total, number, inside, count)
@@ -117,7 +117,7 @@ def select(distance: Tensor, number: Tensor, inside: Tensor, count: int) -> tupl
     nearer, tied = distance < worst, distance == worst
     free = places - nearer.sum(dim=1, keepdim=True)
     row, column = (nearer | (tied & (tied.cumsum(dim=1) <= free))).nonzero(as_tuple=True)
-    slot = torch.arange(len(row)) - (places.cumsum(0) - places)[row, 0]
+    slot = torch.arange(len(row), device="cpu") - (places.cumsum(0) - places)[row, 0]
     chosen = distance.new_full(best.shape, torch.inf)
     index = number.new_full(best.shape, -1)
     chosen[row, slot] = distance[row, column]
