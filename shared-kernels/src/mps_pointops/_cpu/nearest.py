@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from mps_pointops._cpu.boxes import Measure
 from mps_pointops._cpu.pairs import Array, ordered, plain
 from mps_pointops._cpu.tree import Tree, expand
 
 # entries of a block of rows: what the processor's cache holds
 _ENTRIES = 2**17
-# a row that would look at this part of the places is not searched in the tree any more
-_SMALL_PART = 8
+# rows that need more than so many times the first width are searched in boxes
+_WIDER = 8
+_SAMPLE = 8  # rows that tell of the others how many they need
 
 
 def first_width(tree: Tree, k: int) -> int:
@@ -25,7 +27,7 @@ def rows_together(tree: Tree, k: int) -> int:
     return max(64, _ENTRIES // max(first_width(tree, k), k))
 
 
-def nearest(tree: Tree, query: Array, k: int) -> tuple[Array, Array, Array]:
+def nearest(tree: Tree, query: Array, k: int) -> tuple[Array, Array]:
     """The first k points of the cloud in the order (squared distance, index).
 
     Args:
@@ -34,38 +36,51 @@ def nearest(tree: Tree, query: Array, k: int) -> tuple[Array, Array, Array]:
         k: At most the number of points of the tree, and at least one.
 
     Returns:
-        Squared distances [m, k], rows of the input [m, k], and which rows are left open: where
-        the tree is of no use, as too many points are about as far as the last.
+        Squared distances [m, k] and rows of the input [m, k].
     """
     rows = np.arange(len(query))
     distance = np.empty((len(query), k), query.dtype)
     index = np.empty((len(query), k), np.int64)
-    left_open = np.zeros(len(query), np.bool_)
     quick = plain(query)
     width, bound = first_width(tree, k), np.inf
-    more = max(16, width // 4)
+    most, more = _WIDER * width, max(16, width // 4)
     while True:
         found = tree.query(query[rows], width, bound)
         pick = _points if tree.begins is None else _points_of_places
         d, i, last = pick(tree, query[rows], k, *found, quick)
         with np.errstate(over="ignore"):
             limit = tree.beyond(last.astype(np.float64))
-            sure = (found[0][:, -1] ** 2 > limit) | (width == tree.size)
+            sure = _is_beyond(found[0], limit) | (width == tree.size)
+        distance[rows], index[rows] = d, i
         if sure.all():
-            distance[rows], index[rows] = d, i
             break
-        distance[rows[sure]], index[rows[sure]] = d[sure], i[sure]
-        rows, limit = rows[~sure], limit[~sure]
+        rows, limit, last = rows[~sure], limit[~sure], last[~sure]
         usable = limit < np.inf
         bound = float(np.sqrt(limit[usable].max())) * (1 + 1e-12) if usable.all() else np.inf
         width += more
         more *= 2
-        if width * _SMALL_PART > tree.size:
-            if tree.size > 4 * first_width(tree, k):
-                left_open[rows] = True
-                break
+        if most >= tree.size:
             width = tree.size
-    return distance, index, left_open
+        elif width > most or _many_tie(tree, query[rows], limit, most):
+            # very many are about as far as the last
+            measure = Measure(tree.rule, quick and tree.plain)
+            distance[rows], index[rows] = tree.boxes().search(query[rows], k, measure, last)
+            break
+    return distance, index
+
+
+def _is_beyond(far: Array, limit: Array) -> Array:
+    """Whether all places that were not found are beyond squared limits [m]."""
+    beyond: Array = far[:, -1] ** 2 * (1 - 2.0**-38) > limit
+    return beyond
+
+
+def _many_tie(tree: Tree, query: Array, limit: Array, most: int) -> bool:
+    """Whether most queries have more than `most` places within their limits, judged by some."""
+    some = slice(None, None, max(1, len(query) // _SAMPLE))
+    far, _ = tree.query(query[some], most)
+    with np.errstate(over="ignore"):
+        return bool(_is_beyond(far, limit[some]).mean() < 0.5)
 
 
 def _points(

@@ -2,12 +2,12 @@
 
 The meaning is `_arithmetic.squared_distance`. A fused step is a float64 sum here: the product of
 two floats is exact in float64, so only two roundings can differ from one, and they do only if the
-float64 sum lies exactly between two floats. Such pairs, and those whose squares may be flushed, are
-worked out again by the rule's own text.
+float64 sum lies exactly between two floats. Such pairs are worked out again by the rule's own text.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ Array = NDArray[Any]
 
 NONE = np.uint64(2**64 - 1)  # above every key
 _HALF = np.uint64(32)
+_ROOT = 2.0**-63  # the square of a smaller float32 number is flushed
+TINY = 2.0**-126 - 2.0**-151  # and so is a smaller sum
 # the bits of a float64 that float32 has not, and their value half way between two floats
 _REST, _MIDDLE = 0x1FFFFFFF, 0x10000000
 
@@ -36,21 +38,33 @@ def pair_distance(query: Array, points: Array, number: Array, rule: Rule, quick:
 
     All in float32 or all in float64, finite. `quick`: both sets are `plain`.
     """
-    dim = points.shape[1]
+
+    def difference(d: int) -> Array:
+        t: Array = points[:, d].take(number)
+        t -= query[:, d, None]
+        return t
+
+    return sum_of_squares(difference, points.shape[1], rule, quick)
+
+
+def sum_of_squares(difference: Callable[[int], Array], dim: int, rule: Rule, quick: bool) -> Array:
+    """Squared distances of pairs whose difference in coordinate d is a new array `difference(d)`.
+
+    `quick`: no difference but zero is smaller than 2**-62.
+    """
     order = (1, 0, 2) if rule is Rule.FMA_YXZ else range(dim)
-    wide = points.dtype == np.float64
     total = np.empty(0)
     odd: Array | None = None
     with np.errstate(all="ignore"):
         for step, d in enumerate(order):
-            t = points[:, d].take(number)
-            t -= query[:, d, None]
-            if not (quick or wide):
-                doubtful = (np.abs(t) < 2.0**-62) & (t != 0)
-                odd = doubtful if odd is None else odd | doubtful
+            t = difference(d)
+            wide = t.dtype == np.float64
+            fused = step > 0 and not wide and rule is not Rule.SEPARATE
+            if not (quick or wide or fused):
+                t[np.abs(t) < _ROOT] = 0  # its square is flushed
             if step == 0:
                 total = t * t
-            elif wide or rule is Rule.SEPARATE:
+            elif not fused:
                 t *= t
                 total += t
             else:
@@ -59,11 +73,12 @@ def pair_distance(query: Array, points: Array, number: Array, rule: Rule, quick:
                 exact += total
                 middle = (exact.view(np.int64) & _REST) == _MIDDLE
                 odd = middle if odd is None else odd | middle
+                if not quick:
+                    exact[exact < TINY] = 0  # subnormal after rounding to 24 bits
                 total = exact.astype(np.float32)
-    if odd is not None and odd.any():
-        row, column = odd.nonzero()
-        a, b = torch.from_numpy(query[row]), torch.from_numpy(points[number[row, column]])
-        total[row, column] = squared_distance(a, b, rule).numpy()
+        if odd is not None and odd.any():
+            some = torch.from_numpy(np.stack([difference(d)[odd] for d in range(dim)], axis=-1))
+            total[odd] = squared_distance(some, torch.zeros_like(some), rule).numpy()
     return total
 
 

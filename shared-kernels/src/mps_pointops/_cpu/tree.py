@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mps_pointops._cpu.boxes import Boxes
 from mps_pointops._cpu.pairs import Array, pair_distance, plain
 from mps_pointops._rules import Rule
 
@@ -21,6 +22,7 @@ _LEAF = 32
 _MANY = 2048
 # of so many points, evenly spread, those that are at a place met before tell of duplicates
 _SAMPLE = 1024
+_EPS = 2.0**-42
 
 
 class Tree:
@@ -61,6 +63,7 @@ class Tree:
         self.tree: Any = cKDTree(
             points.astype(np.float64), leafsize=_LEAF, compact_nodes=False, balanced_tree=False
         )
+        self._boxes: list[Boxes] = []  # shared by the copies of other rules
 
     def _move_places(self, order: Array) -> None:
         assert self.begins is not None
@@ -77,13 +80,33 @@ class Tree:
         """Squared distances by the rule [m, w] to the places of these numbers [m, w]."""
         return pair_distance(query, self.points, number, self.rule, quick and self.plain)
 
+    def boxes(self) -> Boxes:
+        """All points in boxes, made when they are asked for."""
+        if not self._boxes:
+            leaves = self.tree.indices
+            points, index = self.points.take(leaves, axis=0), self.index
+            if self.begins is None or self.counts is None:
+                index = index.take(leaves)
+            else:
+                counts = self.counts.take(leaves)
+                index = index.take(expand(self.begins.take(leaves), counts))
+                points = np.repeat(points, counts, axis=0)
+            self._boxes.append(Boxes(points, index))
+        return self._boxes[0]
+
     def query(self, query: Array, width: int, bound: float = np.inf) -> tuple[Array, Array]:
         """The `width` nearest places: distances and numbers [m, width], (inf, size) where none.
 
-        `bound`: those beyond it may be left out.
+        `bound`: those beyond it may be left out. None left out is nearer than the last by more than
+        a part of 2**-40.
         """
+        # without eps every place as far as the last would be looked at
         found = self.tree.query(
-            query.astype(np.float64), width, distance_upper_bound=bound, workers=1
+            query.astype(np.float64),
+            width,
+            eps=_EPS,
+            distance_upper_bound=bound * (1 + 4 * _EPS),
+            workers=1,
         )
         distance, number = (part.reshape(len(query), width) for part in found)
         return distance, number

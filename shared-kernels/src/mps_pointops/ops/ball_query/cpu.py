@@ -89,23 +89,22 @@ def _search(
     hits: Hits,
     trees: Trees | None,
 ) -> None:
-    if len(query) == 0 or hits.K == 0 or len(ref) == 0:
+    if len(query) == 0 or hits.K == 0 or len(ref) == 0 or limit.squared == 0:
         return
     found = runs(len(query), len(ref), first, last, clouds)
-    treed = _worth_a_tree(found, ref.shape[1], hits.K, limit, trees is not None)
+    treed = _worth_a_tree(found, ref.shape[1], hits.K, trees is not None)
     if not treed.all():
         scan(query, ref, found.only(~treed), limit, rule, ignore_same_index, hits)
     if treed.any():
         _by_tree(query, ref, found.only(treed), limit, ignore_same_index, rule, hits, trees)
 
 
-def _worth_a_tree(found: Runs, dim: int, K: int, limit: Threshold, kept: bool) -> Array:
+def _worth_a_tree(found: Runs, dim: int, K: int, kept: bool) -> Array:
     """Which runs a tree answers sooner than looking at every pair does, as measured.
 
     `kept`: whether the tree is not made for this call alone.
     """
-    usual = limit.scale == 1.0 and 0.0 < limit.squared < np.inf
-    if not usual or dim > LARGEST_DIM:
+    if dim > LARGEST_DIM:
         return np.zeros(len(found), np.bool_)
     rows, sizes = found.rows, found.sizes
     tree = 50_000 + rows * (4_000 + 100 * min(K, 64))  # nanoseconds
@@ -127,19 +126,18 @@ def _by_tree(
 ) -> None:
     q, p = query.numpy(), ref.numpy()
     finite = finite_rows(q)
-    most = np.zeros(len(query))
     tasks: list[Callable[[], None]] = []
 
     def search(ball: BallSearch, rows: Array, low: int, high: int) -> None:
-        full, candidates = ball.search(q[rows], rows)
-        if len(full) == 0:
+        until = ball.search(q[rows], rows)
+        if until == 0:
             return
-        until = (high - low) * hits.K / candidates  # if hits are evenly spread over the input
-        most[full] = np.where(20 * candidates < high - low, 8 * until, high - low)
-        runs_of_full = Runs(full, full + 1, *(np.full(len(full), end) for end in (low, high)))
-        width = int(np.clip(1.5 * np.median(until), 32, 4096))
-        late = scan(query, ref, runs_of_full, limit, rule, ignore_same_index, hits, width, most)
-        ball.list_all(q[late], late)
+        runs_of_rows = Runs(rows, rows + 1, *(np.full(len(rows), end) for end in (low, high)))
+        first = int(np.clip(1.5 * until, 32, 4096))
+        late = scan(
+            query, ref, runs_of_rows, limit, rule, ignore_same_index, hits, first, 8 * until
+        )
+        ball.search_in_boxes(q[late], late)
 
     for begin, end, low, high in np.stack(found.fields, 1).tolist():
         if trees:
@@ -150,7 +148,7 @@ def _by_tree(
         if tree.size == 0 or len(rows) == 0:
             continue
         rows = rows[tree.order(q[rows])]
-        ball = BallSearch(tree, low, limit.squared, ignore_same_index, hits)
+        ball = BallSearch(tree, p, low, limit, ignore_same_index, hits)
         step = min(ball.rows_together(q[rows]), -(-len(rows) // torch.get_num_threads()))
         for at in range(0, len(rows), step):
             tasks.append(partial(search, ball, rows[at : at + step], low, high))

@@ -26,7 +26,7 @@ def scan(
     ignore_same_index: bool,
     hits: Hits,
     first: int = FIRST,
-    most: Array | None = None,
+    most: int | None = None,
 ) -> Array:
     """Add the hits of the rows of all runs.
 
@@ -39,7 +39,7 @@ def scan(
         ignore_same_index: Row i of `ref` is never a hit of query i.
         hits: Where results go; nothing of these rows is in there yet.
         first: Points to look at before asking which rows are done.
-        most: Give up rows [M] that are not done after so many points; None: never.
+        most: Give up rows that are not done after so many points; None: never.
 
     Returns:
         The rows given up; what was found of them is taken back.
@@ -66,10 +66,9 @@ def scan(
         found.low = found.low + first
         if len(found) and int(found.sizes.max()) + looked_at > hits.K:
             found = _open_rows(found, hits)
-        if most is not None and len(found):
-            late = most[found.begin] <= looked_at
-            given_up.append(found.begin[late])
-            found = found.only(~late)
+        if most is not None and most <= looked_at and len(found):
+            given_up.append(found.begin)
+            break
         first *= 4
     gone = np.concatenate(given_up)
     again = torch.from_numpy(gone)

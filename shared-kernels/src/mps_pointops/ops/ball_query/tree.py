@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from mps_pointops._cpu.pairs import NONE, Array, pack, plain, unpack
+from mps_pointops._cpu.boxes import Measure
+from mps_pointops._cpu.pairs import NONE, Array, pack, pair_distance, plain, unpack
 from mps_pointops._cpu.tree import Tree
 from mps_pointops.ops.ball_query.hits import Hits
+from mps_pointops.ops.ball_query.threshold import Threshold
 
 # entries of a block of rows: what the processor's cache holds
 _ENTRIES = 2**17
+# rows whose first points are looked for in input order together
+_ROWS = 2048
+# queries with more than so many times the usual number of candidates are searched in boxes
+_WIDER = 8
 # rows of which the number of candidates is counted beforehand
 _SAMPLE = 16
 # looking at a point in input order costs this part of finding one in the tree
@@ -21,18 +27,28 @@ class BallSearch:
 
     Args:
         tree: The cloud, without places that hold several points.
-        low: Its first row in the input.
-        squared: Squared radius; a pair with a smaller squared distance is a hit.
+        points: All points of the input [N, D].
+        low: The first row of the cloud in them.
+        limit: What is a hit.
         ignore_same_index: Row i of the input is never a hit of query i.
         hits: Where results go.
     """
 
     def __init__(
-        self, tree: Tree, low: int, squared: float, ignore_same_index: bool, hits: Hits
+        self,
+        tree: Tree,
+        points: Array,
+        low: int,
+        limit: Threshold,
+        ignore_same_index: bool,
+        hits: Hits,
     ) -> None:
-        self.tree, self.low, self.squared, self.hits = tree, low, squared, hits
+        self.tree, self.points, self.low, self.hits = tree, points, low, hits
+        self.limit, self.squared = limit, limit.squared
         self.ignore_same_index = ignore_same_index
-        self.radius = float(np.sqrt(tree.beyond(squared))) * (1 + 1e-12)
+        # else the tree cannot tell
+        self.usual = limit.scale == 1.0 and limit.squared < np.inf
+        self.radius = float(np.sqrt(tree.beyond(self.squared))) * (1 + 1e-12)
 
     def sample(self, query: Array) -> int:
         """How many candidates queries have, judged by some of them."""
@@ -41,43 +57,63 @@ class BallSearch:
 
     def rows_together(self, query: Array) -> int:
         """How many queries to search in one call."""
-        return max(64, _ENTRIES // max(1, min(self._width(self.sample(query)), self.tree.size)))
+        if not self.usual:
+            return _ROWS
+        width = self._width(self.sample(query))
+        if self._scan_is_quicker(width):
+            return _ROWS
+        return max(64, _ENTRIES // max(1, min(width, self.tree.size)))
 
-    def search(self, query: Array, rows: Array) -> tuple[Array, Array]:
+    def search(self, query: Array, rows: Array) -> int:
         """Search finite queries [m, D], which are rows [m] of the input.
 
-        Returns the rows whose balls are so full that their first points are found sooner in input
-        order, and how many candidates they have.
+        Returns 0, or how many points are to be looked at in input order, as that finds the first
+        hits of these queries sooner; then nothing is done.
         """
-        width = self._width(self.sample(query))
-        left = np.arange(len(rows))
-        if not self._scan_is_quicker(width):
-            full = self._list(query, rows, min(width, self.tree.size))
-            left = full.nonzero()[0]
-        if len(left) == 0:
-            return left, left
-        counts = self.tree.count(query[left], self.radius)
-        order = counts.argsort()
-        left, counts = left[order], counts[order]
-        slow = self._scan_is_quicker(counts)
-        listed, widths = left[~slow], counts[~slow]
-        begin = 0
-        while begin < len(listed):
-            sizes = widths[begin:] * np.arange(1, len(listed) - begin + 1)
-            end = begin + max(1, int(np.searchsorted(sizes, 2 * _ENTRIES)))
-            here = listed[begin:end]
-            self._list(query[here], rows[here], max(1, int(widths[min(end, len(widths)) - 1])))
-            begin = end
-        full_rows = rows[left[slow]]
-        self.hits.clear(full_rows)  # some of their hits were listed above
-        return full_rows, counts[slow]
+        if not self.usual:
+            return self.hits.K + 8
+        candidates = self.sample(query)
+        width = self._width(candidates)
+        if self._scan_is_quicker(width):
+            # if hits are evenly spread over the input
+            return 1 + self.tree.size * self.hits.K // max(1, candidates)
+        left, most = np.arange(len(rows)), max(_WIDER * width, 4 * self.hits.K)
+        while len(left) and width <= most:
+            step = max(1, 2 * _ENTRIES // min(width, self.tree.size))
+            parts = [left[begin : begin + step] for begin in range(0, len(left), step)]
+            left = np.concatenate(
+                [part[self._list(query[part], rows[part], width)] for part in parts]
+            )
+            width *= 4
+        self.search_in_boxes(query[left], rows[left])
+        return 0
 
-    def list_all(self, query: Array, rows: Array) -> None:
-        """Search in the tree, however many candidates there are."""
-        counts = self.tree.count(query, self.radius)
-        for number, count in enumerate(counts.tolist()):
-            one = slice(number, number + 1)
-            self._list(query[one], rows[one], max(1, count))
+    def search_in_boxes(self, query: Array, rows: Array) -> None:
+        """The same by boxes, however many candidates there are."""
+        hits, quick = self.hits, plain(query) and self.tree.plain
+        measure = Measure(self.tree.rule, quick, self.limit.scale, self.squared)
+        places = min(hits.K + self.ignore_same_index, len(self.tree.index))
+        step = max(1, 4 * _ENTRIES // places)
+        for begin in range(0, len(rows), step):
+            q, row = query[begin : begin + step], rows[begin : begin + step]
+            _, index = self.tree.boxes().search(q, places, measure)
+            index[index >= 0] += self.low
+            if self.ignore_same_index:
+                own = index == row[:, None]
+                index[own] = -1
+                # moves up those behind it
+                order = (index < 0).argsort(axis=1, kind="stable")
+                index = np.take_along_axis(index, order, axis=1)[:, : hits.K]
+            free = index < 0
+            distance = (
+                pair_distance(
+                    q, self.points, np.where(free, self.low, index), self.tree.rule, quick
+                )
+                if hits.index is not None
+                else np.zeros(index.shape, q.dtype)
+            )
+            distance[free] = 0
+            hits.fill(row, (~free).sum(axis=1), index, distance)
 
     def _width(self, candidates: int) -> int:
         return candidates + candidates // 4 + 8
@@ -93,6 +129,7 @@ class BallSearch:
     def _list(self, query: Array, rows: Array, width: int) -> Array:
         """Search in the tree; rows that may have more than `width` candidates are told [m]."""
         tree, hits = self.tree, self.hits
+        width = min(width, tree.size)
         far, number = tree.query(query, width, self.radius)
         missing = number == tree.size
         full: Array = ~missing[:, -1] & (width < tree.size)

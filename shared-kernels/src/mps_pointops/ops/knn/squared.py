@@ -44,8 +44,7 @@ def nearest_points(
     treed = _worth_a_tree(found, ref.shape[1], k, trees is not None)
     pairwise = found.only(~treed)
     if treed.any():
-        left = _by_tree(query, ref, found.only(treed), k, rule, trees, distance, index)
-        pairwise = Runs(*map(np.append, pairwise.fields, left.fields))
+        _by_tree(query, ref, found.only(treed), k, rule, trees, distance, index)
     if len(pairwise):
         by_pairs(query, ref, pairwise, k, rule, distance, index)
     if first is None and clouds > 1:
@@ -77,18 +76,16 @@ def _by_tree(
     trees: Trees | None,
     distance: Tensor,
     index: Tensor,
-) -> Runs:
-    """Search runs in trees; returns the rows that are left open, as runs."""
+) -> None:
+    """Search runs in trees."""
     q, p, d, i = query.numpy(), ref.numpy(), distance.numpy(), index.numpy()
     has_any = finite_rows(q)
-    left = np.zeros((len(q), 3), np.int64)  # whether, and the points to look at
     tasks: list[Callable[[], None]] = []
 
-    def search(tree: Tree, rows: Array, low: int, high: int) -> None:
+    def search(tree: Tree, rows: Array, low: int) -> None:
         count = min(k, len(tree.index))
-        found_d, found_i, still_open = nearest(tree, q[rows], count)
+        found_d, found_i = nearest(tree, q[rows], count)
         d[rows, :count], i[rows, :count] = found_d, found_i + low
-        left[rows[still_open]] = 1, low, high
 
     for begin, end, low, high in np.stack(found.fields, 1).tolist():
         if trees:
@@ -101,8 +98,5 @@ def _by_tree(
         rows = rows[tree.order(q[rows])]
         step = min(rows_together(tree, k), -(-len(rows) // torch.get_num_threads()))
         for at in range(0, len(rows), max(1, step)):
-            tasks.append(partial(search, tree, rows[at : at + step], low, high))
+            tasks.append(partial(search, tree, rows[at : at + step], low))
     together(tasks)
-    again = left[:, 0].nonzero()[0]
-    d[again], i[again] = np.inf, -1
-    return Runs(again, again + 1, left[again, 1], left[again, 2])
