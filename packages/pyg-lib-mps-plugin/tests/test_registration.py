@@ -105,9 +105,10 @@ def test_below_autograd(pyg):
 
 
 def test_gradients_of_functorch_are_refused_not_zero(pyg):
+    told = "functorch|autograd kernel was not registered"  # the second is the warning of torch 2.7
     index = torch.tensor([0, 1, 1], device="mps")
     for op in (pyg.scatter_sum, pyg.scatter_mul):
-        with pytest.raises(RuntimeError, match="functorch"):
+        with pytest.raises((RuntimeError, UserWarning), match=told):
             torch.func.grad(lambda t, op=op: op(t, index, 0).sum())(torch.ones(3, device="mps"))
 
 

@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from pointops_testing.releases import captured_sizes
+
 DTYPES = [torch.half, torch.bfloat16, torch.float, torch.double, torch.int32, torch.int64]
 
 
@@ -10,6 +12,12 @@ DTYPES = [torch.half, torch.bfloat16, torch.float, torch.double, torch.int32, to
 def device(request):
     """Every test of behaviour runs on both; `mps` is the real one on a Mac, emulated elsewhere."""
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def _whole_graphs():
+    with captured_sizes():
+        yield
 
 
 @pytest.fixture(params=DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
