@@ -9,7 +9,7 @@ import mps_pointops.ops.fps.cpu_distance as distances
 from mps_pointops import furthest_point_sample
 from mps_pointops._arithmetic import fma, squared_distance
 from mps_pointops._rules import Rule, Ties
-from mps_pointops.ops.fps.cpu_distance import Distance, Workspace
+from mps_pointops.ops.fps.cpu_distance import Distance, Nearest, Workspace
 from mps_pointops.ops.fps.cpu_rounds import morton_order
 from mps_pointops.ops.fps.reference import furthest_point_sample_reference as reference
 from pointops_testing import CLOUDS, SIZES, assert_same_bits, cloud
@@ -141,12 +141,13 @@ def test_steps_in_other_dimensions(rule, dim):
         assert_same_bits(got[b], reference(points[b * 100 : b * 100 + 100], 20, 7, rule=rule))
 
 
-@pytest.mark.parametrize("few", [0, 2**13])
+@pytest.mark.parametrize(("few", "brief"), [(0, 0), (0, 2**16), (2**13, 2**16)])
 @pytest.mark.parametrize("rule", ["fma_xyz", "fma_yxz"])
 @pytest.mark.parametrize("name", ADVERSARIES)
-def test_steps_on_adversaries(monkeypatch, name, rule, few):
+def test_steps_on_adversaries(monkeypatch, name, rule, few, brief):
     """With and without a choice of the points whose fused distance may count."""
     monkeypatch.setattr(distances, "_FEW", few)
+    monkeypatch.setattr(distances, "_BRIEF", brief)
     points = _make(name, 600)
     got = furthest_point_sample(points.view(3, 200, 3), 30, 5, rule=rule)
     for b in range(3):
@@ -217,6 +218,51 @@ def test_a_sum_between_two_floats_is_rounded_by_what_float64_loses():
         assert (got[0, ::7] == (1 + 2.0**-11 + 2.0**-23) * scale**2).all()
         x, y, z = (points * scale).t()
         assert_same_bits(got[0], fma(z, z, fma(y, y, x * x)))
+
+
+@pytest.mark.parametrize("rule", [Rule.FMA_XYZ, Rule.FMA_YXZ])
+@pytest.mark.parametrize("name", ADVERSARIES)
+def test_distances_in_few_calls(name, rule):
+    """Of every pair apart: those of the rule, or none where a sum is the middle of two floats."""
+    points = _make(name, 25)
+    points = points[torch.isfinite(points).all(dim=1)]
+    distance = Distance(rule, points.numpy(), points.numpy())
+    if not distance.filtered:
+        return
+    wanted = squared_distance(points, points[:, None], rule)
+    made = 0
+    for i, centre in enumerate(points):
+        for j in range(len(points)):
+            difference = (points[j : j + 1] - centre).t().contiguous().numpy()
+            got = distance.fused_once(difference)
+            if got is not None:
+                made += 1
+                assert_same_bits(torch.from_numpy(got), wanted[i, j : j + 1])
+    assert made > len(points) ** 2 * 0.5
+
+
+def test_few_calls_leave_sums_between_two_floats_to_the_long_way(monkeypatch):
+    """The first sum or the second lies between two floats; what float64 drops decides."""
+    monkeypatch.setattr(distances, "_FEW", 0)
+    one, small = 1 + 2.0**-12, 2.0**-30
+    for rule, rows in (
+        (Rule.FMA_XYZ, ([small, one, 0.0], [small, 0.0, one], [0.0, small, one])),
+        (Rule.FMA_YXZ, ([one, small, 0.0], [small, 0.0, one], [0.0, small, one])),
+    ):
+        for row in rows:
+            points = torch.rand(5, 3, generator=torch.Generator().manual_seed(0))
+            points[2] = torch.tensor(row)
+            distance = Distance(rule, points.numpy(), np.zeros((1, 3), np.float32))
+            assert distance.filtered
+            assert not distance.exact
+            assert distance.fused_once(points.t().contiguous().numpy()) is None
+            nearest = np.full((1, 5), np.inf, np.float32)
+            columns = points.t().contiguous().numpy()[:, None]
+            Nearest(distance, columns, nearest).lower(np.zeros((3, 1), np.float32), [])
+            assert_same_bits(
+                torch.from_numpy(nearest[0]), squared_distance(points, torch.zeros(1, 3), rule)
+            )
+            assert nearest[0, 2] == 1 + 2.0**-11 + 2.0**-23
 
 
 def test_coarse_coordinates_need_no_mending():

@@ -20,7 +20,8 @@ _ROOT = 2.0**-63  # the square of a smaller float32 number is subnormal
 _TINY = 2.0**-126 - 2.0**-151  # below this a result is subnormal after rounding to 24 bits
 _GRAINY = 2.0**-38  # larger coordinates differ by zero or at least 2**-61: no square is subnormal
 _SLAB = 4  # axes at once
-_FEW = 2**13  # points for whose distances a choice among them costs more than it saves
+_FEW = 1500  # points for whose distances a choice among them costs more than it saves
+_BRIEF = 2**16  # coordinates whose fused distances are made in one go
 _HALF = np.int64(-(2**63))  # what the low bits of a float64 between two floats are shifted to
 
 
@@ -125,6 +126,7 @@ class Nearest:
         self.distance, self.points, self.nearest = distance, points, nearest
         self.flat = points.reshape(len(points), -1)
         self.filtered = distance.filtered and nearest.size >= _FEW
+        self.slack = np.asarray(distance.slack)  # an array costs a call less than a number
         self.work = Workspace(distance.plain() if self.filtered else distance, nearest.shape)
 
     def cut(self, rows: int) -> None:
@@ -142,13 +144,15 @@ class Nearest:
             np.minimum(nearest, d2, out=nearest)
             return
         # the fused distance only of points that it may bring nearer: few, after some picks
-        np.multiply(d2, self.distance.slack, out=d2)
-        where = np.flatnonzero(d2 < nearest)
+        np.multiply(d2, self.slack, out=d2)
+        where = np.less(d2, nearest).reshape(-1).nonzero()[0]
         if len(where) == 0:
             return
-        work = Workspace(self.distance, where.shape)
-        near = centres.take(where // nearest.shape[1], axis=1)
-        exact = work.between(self.flat.take(where, axis=1), near)
+        near = centres if len(nearest) == 1 else centres.take(where // nearest.shape[1], axis=1)
+        points = self.flat.take(where, axis=1)
+        exact = self.distance.fused_once(points - near) if points.size < _BRIEF else None
+        if exact is None:
+            exact = Workspace(self.distance, where.shape).between(points, near)
         flat = nearest.reshape(-1)  # a view: the rows left are the first ones
         flat[where] = np.minimum(flat.take(where), exact)
 
@@ -175,6 +179,24 @@ class Distance:
         other = copy(self)
         other.rule, other.fused, other.filtered = Rule.SEPARATE, False, False
         return other
+
+    def fused_once(self, difference: Array) -> Array | None:
+        """Squares of differences [D, n] summed by the rule in few calls, for few points.
+
+        None: a sum may have been rounded twice. Only where `filtered` holds.
+        """
+        squares = np.multiply(difference, difference, dtype=np.float64)
+        first, sums = squares[0], squares[1:]
+        if self.rule is Rule.FMA_YXZ:
+            first, sums = squares[1], squares[::2]
+        total: Array = first.astype(np.float32)
+        for row in sums:
+            np.add(row, total, out=row)
+            total = row.astype(np.float32)
+        if self.exact or len(sums) == 0:
+            return total
+        bits = np.left_shift(sums.view(np.int64), 35)
+        return None if np.minimum.reduce(bits, axis=None) == _HALF else total
 
     def _is_exact(self, points: Array, starts: Array, largest: float) -> bool:
         """Multiples of a 2**-24th of the largest: sums of their squares are exact in float64."""
