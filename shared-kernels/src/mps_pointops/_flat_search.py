@@ -14,7 +14,7 @@ from mps_pointops._flat_points import check_rule, coordinates
 from mps_pointops._registry import register
 from mps_pointops._rules import Rule
 from mps_pointops._segments import Segments, count_edges, edges, segments
-from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_query_cpu
+from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_list_cpu, ball_query_cpu
 from mps_pointops.ops.ball_query.mps import ball_count_mps, ball_query_mps
 from mps_pointops.ops.knn.cpu import knn_cpu
 from mps_pointops.ops.knn.mps import knn_mps
@@ -110,6 +110,8 @@ def _radius(
         count = ball_count_cpu if on_cpu else ball_count_mps
         counts = count_edges(where.facts, count(*data, places, *limits))
         where.facts.fetch()
+        if on_cpu:
+            return ball_list_cpu(*data, counts, *limits, reverse=reverse)
         _, index = search(*data, counts.most, *limits)
     return edges(index, counts, reverse=reverse)
 

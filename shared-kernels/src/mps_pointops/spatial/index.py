@@ -218,13 +218,11 @@ class SpatialIndex:
             _, index = self._prepared.ball(flat, first, last, places, r, False, same, chosen)
             counts = count_edges(facts, index)
             facts.fetch()
-        else:
-            found = self._prepared.count(flat, first, last, places, r, same, chosen)
-            counts = count_edges(facts, found)
-            facts.fetch()
-            most = counts.most
-            _, index = self._prepared.ball(flat, first, last, most, r, False, same, chosen)
-        return edges(index, counts)
+            return edges(index, counts)
+        found = self._prepared.count(flat, first, last, places, r, same, chosen)
+        counts = count_edges(facts, found)
+        facts.fetch()
+        return self._prepared.listed(flat, first, last, counts, r, same, chosen)
 
     def nearest(
         self,

@@ -8,8 +8,9 @@ from mps_pointops._arithmetic import square_root
 from mps_pointops._cpu.tree import Trees
 from mps_pointops._metal.choices import INDEX_BALL_PLACES, INDEX_POINTS, INDEX_SHARE
 from mps_pointops._rules import Rule
+from mps_pointops._segments import Counts, edges
 from mps_pointops.ops.ball_query.ball_query import ball_count, ball_search
-from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_query_cpu
+from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_list_cpu, ball_query_cpu
 from mps_pointops.ops.ball_query.walk import tree_ball
 from mps_pointops.ops.knn.knn import knn_search
 from mps_pointops.ops.knn.squared import nearest_points
@@ -101,3 +102,22 @@ class Prepared:
         if self.tree is not None:
             return tree_ball(self.tree, self.points, query, *arguments, count=True)[1]
         return ball_count(query, self.points, *arguments)  # type: ignore[no-any-return]
+
+    def listed(
+        self,
+        query: Tensor,
+        first: Tensor | None,
+        last: Tensor | None,
+        counts: Counts,
+        radius: float,
+        ignore_same_index: bool,
+        rule: Rule,
+    ) -> Tensor:
+        """Edges [2, total] of what `count` with the same arguments has counted."""
+        limits = (radius, False, ignore_same_index, rule)
+        if self.trees is not None:
+            clouds = self.clouds if first is None else 1
+            arguments = (first, last, clouds, counts, *limits[:3], rule.value, self.trees)
+            return ball_list_cpu(query, self.points, *arguments)
+        _, index = self.ball(query, first, last, counts.most, *limits)
+        return edges(index, counts)

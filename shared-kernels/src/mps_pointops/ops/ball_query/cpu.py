@@ -18,6 +18,7 @@ from mps_pointops._cpu.pairs import Array
 from mps_pointops._cpu.rows import Runs, count_in_cloud, runs, together
 from mps_pointops._cpu.tree import LARGEST_DIM, Tree, Trees, finite_rows
 from mps_pointops._rules import Rule, distance_rule
+from mps_pointops._segments import Counts
 from mps_pointops.ops.ball_query.hits import Hits
 from mps_pointops.ops.ball_query.scan import scan
 from mps_pointops.ops.ball_query.threshold import Threshold, threshold
@@ -71,10 +72,42 @@ def ball_count_cpu(
     `trees`: those of `ref`, if they are kept.
     """
     query, ref, order = query.detach(), ref.detach(), distance_rule("ball_count", rule)
-    hits = Hits.none(query, K, only_count=True)
+    hits = Hits.uncounted(query, K)
     limit = threshold(radius, round_radius, query.dtype)
     _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits, trees)
     return hits.counts
+
+
+def ball_list_cpu(
+    query: Tensor,
+    ref: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    clouds: int,
+    counts: Counts,
+    radius: float,
+    round_radius: bool,
+    ignore_same_index: bool,
+    rule: int,
+    trees: Trees | None = None,
+    *,
+    reverse: bool = False,
+) -> Tensor:
+    """Pairs of a query and a hit [2, total], as `edges` lists those that `ball_query_cpu` finds.
+
+    `counts` are those of `ball_count_cpu` with the same arguments; `reverse`: as `edges`. Hits are
+    written into place: beside the result there is no memory that follows it.
+    """
+    query, ref, order = query.detach(), ref.detach(), distance_rule("ball_query", rule)
+    pairs = query.new_empty((2, counts.total), dtype=torch.int64)
+    row, index = (pairs[1], pairs[0]) if reverse else (pairs[0], pairs[1])
+    number = torch.arange(len(query), device="cpu")
+    # freed before memory of the other row is touched
+    row.copy_(number.repeat_interleave(counts.rows, output_size=counts.total))
+    hits = Hits.listed(index, counts.rows, counts.most)
+    limit = threshold(radius, round_radius, query.dtype)
+    _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits, trees)
+    return pairs
 
 
 def _search(

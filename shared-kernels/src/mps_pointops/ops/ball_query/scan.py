@@ -71,10 +71,7 @@ def scan(
             break
         first *= 4
     gone = np.concatenate(given_up)
-    again = torch.from_numpy(gone)
-    hits.counts[again] = 0
-    if hits.index is not None and hits.distance is not None:
-        hits.index[again], hits.distance[again] = -1, 0
+    hits.clear(gone)
     return gone
 
 
@@ -92,7 +89,7 @@ def _add(
 ) -> None:
     before = hits.counts[block.row]
     hits.counts[block.row] = (before + inside.sum(dim=1)).clamp(max=hits.K)
-    if hits.index is None or hits.distance is None:
+    if hits.index is None:
         return
     which, column = inside.nonzero(as_tuple=True)
     counts = torch.bincount(which, minlength=len(inside))
@@ -100,8 +97,12 @@ def _add(
     kept = slot < hits.K
     which, column, slot = which[kept], column[kept], slot[kept]
     row, number = block.row[which], block.low[which] + column
+    if hits.begin is not None:
+        hits.index[hits.begin[row] + slot] = number
+        return
     hits.index[row, slot] = number
-    hits.distance[row, slot] = squared_distance(query[row], ref[number], rule)
+    if hits.distance is not None:
+        hits.distance[row, slot] = squared_distance(query[row], ref[number], rule)
 
 
 def _inside(

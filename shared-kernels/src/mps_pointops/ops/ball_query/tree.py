@@ -105,14 +105,11 @@ class BallSearch:
                 order = (index < 0).argsort(axis=1, kind="stable")
                 index = np.take_along_axis(index, order, axis=1)[:, : hits.K]
             free = index < 0
-            distance = (
-                pair_distance(
-                    q, self.points, np.where(free, self.low, index), self.tree.rule, quick
-                )
-                if hits.index is not None
-                else np.zeros(index.shape, q.dtype)
-            )
-            distance[free] = 0
+            distance = None
+            if hits.distance is not None:
+                number = np.where(free, self.low, index)
+                distance = pair_distance(q, self.points, number, self.tree.rule, quick)
+                distance[free] = 0
             hits.fill(row, (~free).sum(axis=1), index, distance)
 
     def _width(self, candidates: int) -> int:
@@ -139,9 +136,13 @@ class BallSearch:
         if self.ignore_same_index:
             missing |= index == rows[:, None]
         quick = plain(query)
-        if hits.index is None:
+        if hits.distance is None:
             inside = self._inside(query, far, number, quick) & ~missing
-            hits.fill(rows, np.minimum(inside.sum(axis=1), hits.K), index, far)
+            counts = np.minimum(inside.sum(axis=1), hits.K)
+            if hits.index is not None:
+                index[~inside] = np.iinfo(np.int64).max
+                index.sort(axis=1)
+            hits.fill(rows, counts, index, None)
             return full
         distance = tree.distance(query, number, quick)
         inside = (distance < self.squared) & ~missing
