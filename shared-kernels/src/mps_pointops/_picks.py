@@ -266,6 +266,12 @@ def _of_sizes(ptr: Tensor, ratio: Ratio, facts: Facts) -> Picks:
 def _of_unknown_number(batch: Tensor, ratio: Ratio) -> Picks:
     """Clouds that have points, however they are numbered; all sums over their first points."""
     total_points = batch.shape[0]
+    if batch.device.type == "cpu":  # nothing is read back: where clouds begin is looked up
+        begins = (batch[1:] != batch[:-1]).nonzero().view(-1) + 1
+        ends = begins.new_tensor([0, total_points])
+        facts = Facts(ratio.op)
+        facts.add_batch("batch", batch, None)
+        return _of_sizes(torch.cat((ends[:1], begins, ends[1:])), ratio, facts)
     number = torch.arange(total_points, device=batch.device)
     begin = torch.searchsorted(batch, batch)
     sizes = torch.searchsorted(batch, batch, right=True) - begin

@@ -22,7 +22,8 @@ _GRAINY = 2.0**-38  # larger coordinates differ by zero or at least 2**-61: no s
 _SLAB = 4  # axes at once
 _FEW = 1500  # points for whose distances a choice among them costs more than it saves
 _BRIEF = 2**16  # coordinates whose fused distances are made in one go
-_HALF = np.int64(-(2**63))  # what the low bits of a float64 between two floats are shifted to
+_SHIFT = np.asarray(35)  # leaves the bits of a float64 that a float32 lacks
+_HALF = -(2**63)  # what they are between two floats
 
 
 class Workspace:
@@ -108,8 +109,8 @@ class Workspace:
 
     def _mend(self, square: Array) -> None:
         """Rounding twice is wrong only where a sum, itself rounded, lies between two floats."""
-        np.left_shift(self._wide.view(np.int64), 35, out=self._bits)
-        if self._bits.min() != _HALF:
+        np.left_shift(self._wide.view(np.int64), _SHIFT, out=self._bits)
+        if self._bits.item(self._bits.argmin()) != _HALF:  # in fewer steps than `min`
             return
         where = np.nonzero(self._bits == _HALF)
         a, b, total = square[where], self.total[where].astype(np.float64), self._wide[where]
@@ -185,7 +186,8 @@ class Distance:
 
         None: a sum may have been rounded twice. Only where `filtered` holds.
         """
-        squares = np.multiply(difference, difference, dtype=np.float64)
+        squares = difference.astype(np.float64)
+        np.multiply(squares, squares, out=squares)
         first, sums = squares[0], squares[1:]
         if self.rule is Rule.FMA_YXZ:
             first, sums = squares[1], squares[::2]
@@ -195,8 +197,8 @@ class Distance:
             total = row.astype(np.float32)
         if self.exact or len(sums) == 0:
             return total
-        bits = np.left_shift(sums.view(np.int64), 35)
-        return None if np.minimum.reduce(bits, axis=None) == _HALF else total
+        bits = np.left_shift(sums.view(np.int64), _SHIFT)
+        return None if bits.item(bits.argmin()) == _HALF else total
 
     def _is_exact(self, points: Array, starts: Array, largest: float) -> bool:
         """Multiples of a 2**-24th of the largest: sums of their squares are exact in float64."""
