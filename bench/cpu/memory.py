@@ -6,7 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-CASES = (("knn", 1_000_000, 16), ("knn", 100_000, 128), ("radius", 1_000_000, 16))
+CASES = (
+    ("knn", 1_000_000, 16),
+    ("knn", 100_000, 128),
+    ("radius", 1_000_000, 16),
+    ("radius", 1_000_000, 32),
+)
 QUICK = (("knn", 3_000, 16),)
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
