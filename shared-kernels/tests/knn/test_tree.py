@@ -6,6 +6,7 @@ import torch
 
 import mps_pointops.ops.ball_query.cpu as ball
 import mps_pointops.ops.knn.squared as nearest
+from mps_pointops._cpu import rows as cpu_rows
 from mps_pointops._rules import Rule
 from mps_pointops.ops.ball_query.reference import ball_query_reference
 from mps_pointops.ops.knn.reference import knn_reference
@@ -39,3 +40,12 @@ def test_search(name, dim, rule):
         assert_same_bits(index, wanted[1])
         assert_same_bits(distance, wanted[0])
         assert_same_bits(OPS.ball_count(*arguments), (wanted[1] >= 0).sum(dim=1))
+
+
+@pytest.mark.parametrize(("rows", "most", "wanted"), [
+    (0, 99, 99), (40, 999, 256), (40, 9, 9), (16_000, 4_000, 1_000), (16_001, 4_000, 1_001),
+    (16_000, 300, 300), (5, 0, 1),
+])  # fmt: skip
+def test_few_queries_are_not_cut_up_for_many_threads(monkeypatch, rows, most, wanted):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
+    assert cpu_rows.rows_a_task(rows, most) == wanted

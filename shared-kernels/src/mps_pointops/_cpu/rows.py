@@ -138,6 +138,14 @@ class Windows:
         return torch.where(torch.isnan(rough), torch.inf, rough)
 
 
+def rows_a_task(rows: int, most: int) -> int:
+    """Rows of a search in one of the tasks that it is cut into, at most `most`.
+
+    Every thread gets some, but a task of fewer than 256 rows takes longer to start than it saves.
+    """
+    return max(1, min(most, max(256, -(-rows // torch.get_num_threads()))))
+
+
 def together(tasks: list[Callable[[], None]]) -> None:
     """Do all tasks, in as many threads as torch has."""
     threads = min(torch.get_num_threads(), len(tasks))

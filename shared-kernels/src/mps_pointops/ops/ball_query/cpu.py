@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._cpu.pairs import Array
-from mps_pointops._cpu.rows import Runs, count_in_cloud, runs, together
+from mps_pointops._cpu.rows import Runs, count_in_cloud, rows_a_task, runs, together
 from mps_pointops._cpu.tree import LARGEST_DIM, Tree, Trees, finite_rows
 from mps_pointops._rules import Rule, distance_rule
 from mps_pointops._segments import Counts
@@ -182,7 +182,7 @@ def _by_tree(
             continue
         rows = rows[tree.order(q[rows])]
         ball = BallSearch(tree, p, low, limit, ignore_same_index, hits)
-        step = min(ball.rows_together(q[rows]), -(-len(rows) // torch.get_num_threads()))
+        step = rows_a_task(len(rows), ball.rows_together(q[rows]))
         for at in range(0, len(rows), step):
             tasks.append(partial(search, ball, rows[at : at + step], low, high))
     together(tasks)

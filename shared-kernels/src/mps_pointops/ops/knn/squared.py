@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mps_pointops._cpu.nearest import nearest, rows_together
 from mps_pointops._cpu.pairs import Array
-from mps_pointops._cpu.rows import Runs, count_in_cloud, runs, together
+from mps_pointops._cpu.rows import Runs, count_in_cloud, rows_a_task, runs, together
 from mps_pointops._cpu.tree import LARGEST_DIM, Tree, Trees, finite_rows
 from mps_pointops._rules import Rule
 from mps_pointops.ops.knn.pairwise import by_pairs
@@ -96,7 +96,7 @@ def _by_tree(
             continue
         rows = begin + has_any[begin:end].nonzero()[0]
         rows = rows[tree.order(q[rows])]
-        step = min(rows_together(tree, k), -(-len(rows) // torch.get_num_threads()))
-        for at in range(0, len(rows), max(1, step)):
+        step = rows_a_task(len(rows), rows_together(tree, k))
+        for at in range(0, len(rows), step):
             tasks.append(partial(search, tree, rows[at : at + step], low))
     together(tasks)
