@@ -5,6 +5,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import mps_pointops
+from mps_pointops import flat
 from mps_pointops._rules import Rule
 from mps_pointops.pytorch3d import knn_points
 from pointops_testing import cloud
@@ -87,6 +88,29 @@ def test_compiled_gradient(device):
         torch.autograd.grad(compiled(query, ref), (query, ref)), wanted, strict=True
     ):
         torch.testing.assert_close(got, plain)
+
+
+def test_compiled_code_does_not_look_into_kernels(device):
+    """Where it breaks off, operators run as they are, seen by the compiler."""
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append(module)
+        return module.forward
+
+    def net(points):
+        moved = points + 1.0
+        torch._dynamo.graph_break()
+        edges = flat.radius(moved, moved, 0.5)
+        return edges.shape[1] + edges.sum(), knn_points(moved[None], moved[None], K=3).dists
+
+    points = cloud("random", 1300).to(device)
+    wanted = net(points)
+    torch._dynamo.reset()
+    got = torch.compile(net, backend=backend, dynamic=False)(points)
+    assert all(torch.equal(g, w) for g, w in zip(got, wanted, strict=True))
+    inside = [code for code in map(str, (graph.graph for graph in graphs)) if "unfold" in code]
+    assert len(graphs) <= 5, inside
 
 
 def test_export():

@@ -8,6 +8,8 @@ half precision and widen it themselves, so nothing is cast twice.
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -16,6 +18,27 @@ import torch
 NAMESPACE = "mps_pointops"
 # torch leaves these untyped; the object must stay alive
 _library: Any = cast(Any, torch.library.Library)(NAMESPACE, "DEF")
+
+
+def opaque(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel in Python that `torch.compile` does not look into.
+
+    Where compiled code breaks off, for a result of unknown size say, it calls operators as they
+    are; but it would still compile what it sees running inside of them, for minutes.
+    """
+    hidden: Callable[..., Any] | None = None
+
+    @functools.wraps(kernel)
+    def run(*arguments: Any, **named: Any) -> Any:
+        nonlocal hidden
+        # importing the compiler takes seconds: that is left to who uses it
+        if "torch._dynamo" not in sys.modules:
+            return kernel(*arguments, **named)
+        if hidden is None:
+            hidden = cast(Any, torch.compiler.disable)(kernel)
+        return hidden(*arguments, **named)
+
+    return run
 
 
 def register(
@@ -33,8 +56,8 @@ def register(
     """
     name = schema.partition("(")[0]
     _library.define(schema, tags=tuple(tags))
-    _library.impl(name, cpu, "CPU")
-    _library.impl(name, mps, "MPS")
+    _library.impl(name, opaque(cpu), "CPU")
+    _library.impl(name, opaque(mps), "MPS")
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 

@@ -55,7 +55,9 @@ def _lazy(module: str, name: str) -> Callable[..., Any]:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if not found:
-            found.append(getattr(import_module(f"pyg_lib_mps_plugin._ops.{module}"), name))
+            from mps_pointops._registry import opaque
+
+            found.append(opaque(getattr(import_module(f"pyg_lib_mps_plugin._ops.{module}"), name)))
         return found[0](*args, **kwargs)
 
     return kernel

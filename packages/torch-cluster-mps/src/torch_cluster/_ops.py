@@ -13,6 +13,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from mps_pointops._registry import opaque
+
 _FMA_XYZ = 1  # one fused multiply-add per coordinate, as the CUDA kernels compute
 _COSINE = 3
 _LOWEST_INDEX = 0
@@ -119,8 +121,8 @@ def _register() -> None:
     for schema, kernel, tags in _OPERATORS:
         name = schema.partition("(")[0]
         _library.define(schema, tags=tags)
-        _library.impl(name, kernel, "CPU")
-        _library.impl(name, kernel, "MPS")
+        _library.impl(name, opaque(kernel), "CPU")
+        _library.impl(name, opaque(kernel), "MPS")
         # traced, the calls above go to their own fake kernels
         torch.library.register_fake(f"torch_cluster::{name}", kernel, lib=_library)
     _library.define("cuda_version() -> int")
