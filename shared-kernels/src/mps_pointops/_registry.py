@@ -11,34 +11,35 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 
 NAMESPACE = "mps_pointops"
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 # torch leaves these untyped; the object must stay alive
 _library: Any = cast(Any, torch.library.Library)(NAMESPACE, "DEF")
 
 
-def opaque(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel in Python that `torch.compile` does not look into.
+def opaque(function: _Function) -> _Function:
+    """A function that `torch.compile` does not look into, such as an operator's kernel in Python.
 
     Where compiled code breaks off, for a result of unknown size say, it calls operators as they
     are; but it would still compile what it sees running inside of them, for minutes.
     """
     hidden: Callable[..., Any] | None = None
 
-    @functools.wraps(kernel)
+    @functools.wraps(function)
     def run(*arguments: Any, **named: Any) -> Any:
         nonlocal hidden
         # importing the compiler takes seconds: that is left to who uses it
         if "torch._dynamo" not in sys.modules:
-            return kernel(*arguments, **named)
+            return function(*arguments, **named)
         if hidden is None:
-            hidden = cast(Any, torch.compiler.disable)(kernel)
+            hidden = cast(Any, torch.compiler.disable)(function)
         return hidden(*arguments, **named)
 
-    return run
+    return cast(_Function, run)
 
 
 def register(

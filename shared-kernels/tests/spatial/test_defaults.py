@@ -1,4 +1,4 @@
-"""A `SpatialIndex` makes its tensors where the points are, whatever PyTorch's default device is."""
+"""A `SpatialIndex` under what a program sets around it: a default device, a compiler."""
 
 import pytest
 import torch
@@ -33,3 +33,17 @@ def test_default_device(device, name, size, dim):
     for g, w in zip(got, wanted, strict=True):
         assert g.device == w.device
         assert_same_bits(g, w)
+
+
+def test_compiled_code_breaks_off_at_an_index(device):
+    points = cloud("random", 1300).to(device)
+    index = SpatialIndex(points)
+
+    def net(query):
+        moved = query + 0.125
+        distance, _ = index.knn(moved, 3)
+        return distance.sum() + SpatialIndex(moved).radius(moved, 0.25).shape[1]
+
+    wanted = net(points)
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(net, backend="eager", dynamic=False)(points), wanted)

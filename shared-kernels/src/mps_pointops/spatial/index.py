@@ -20,6 +20,7 @@ from mps_pointops._checks import (
     refuse_forward_mode,
 )
 from mps_pointops._ragged import Facts, check_ptr
+from mps_pointops._registry import opaque
 from mps_pointops._rules import as_rule
 from mps_pointops._segments import count_edges, edges
 from mps_pointops.spatial.clouds import Ranges, cloud_ranges
@@ -57,9 +58,11 @@ class SpatialIndex:
 
     With `ptr` every method has to be told the clouds of the queries: `batch` [M], the number of
     the cloud of each query in any order, int64 or int32, or `ptr` [B + 1], where the clouds begin
-    in the queries. The device is then read once a call. Contract: `spatial/README.md`.
+    in the queries. The device is then read once a call. `torch.compile` breaks off here and goes
+    on after it. Contract: `spatial/README.md`.
     """
 
+    @opaque
     def __init__(self, points: Tensor, ptr: Tensor | None = None) -> None:
         op = "SpatialIndex"
         rank = 3 if ptr is None and isinstance(points, Tensor) and points.dim() == 3 else 2
@@ -86,6 +89,7 @@ class SpatialIndex:
         shape, device = list(self.points.shape), self.points.device
         return f"SpatialIndex(points {shape} on {device}, {clouds} clouds)"
 
+    @opaque
     def knn(
         self,
         query: Tensor,
@@ -127,6 +131,7 @@ class SpatialIndex:
         found = self._prepared.knn(flat, first, last, k, True, chosen, own)
         return self._shaped(found[0], query, k), self._shaped(found[1], query, k)
 
+    @opaque
     def ball_query(
         self,
         query: Tensor,
@@ -169,6 +174,7 @@ class SpatialIndex:
             found = FoundBall.apply(*pair, *found, first, self._clouds)
         return self._shaped(found[0], query, K), self._shaped(found[1], query, K)
 
+    @opaque
     def radius(
         self,
         query: Tensor,
@@ -224,6 +230,7 @@ class SpatialIndex:
         facts.fetch()
         return self._prepared.listed(flat, first, last, counts, r, same, chosen)
 
+    @opaque
     def nearest(
         self,
         query: Tensor,
