@@ -200,6 +200,17 @@ def test_group_size_limit(lib):
         lib.shape(o, threads=(64, 64), group_size=(33, 32))
 
 
+def test_large_groups_are_asked_for_in_the_text(compiled):
+    text = "kernel void f(device int* o, uint i [[thread_position_in_grid]]) { o[i] = 1; }"
+    o = torch.zeros(512, dtype=torch.int32)
+    lib = compiled(text)
+    lib.f(o, threads=512, group_size=256)
+    lib.f(o)  # the device chooses
+    with pytest.raises(ValueError, match=r"write \[\[max_total_threads_per_threadgroup\(512\)\]\]"):
+        lib.f(o, threads=512, group_size=512)
+    compiled("[[max_total_threads_per_threadgroup(512)]] " + text).f(o, threads=512, group_size=512)
+
+
 @pytest.mark.parametrize("threads", [(), (1, 1, 1, 1)])
 def test_dimensions_of_threads(lib, threads):
     with pytest.raises((RuntimeError, TypeError)):

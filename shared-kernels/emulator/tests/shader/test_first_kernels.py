@@ -4,6 +4,7 @@ import pytest
 import torch
 
 REDUCE = """
+[[max_total_threads_per_threadgroup(1024)]]
 kernel void total(device const float* a, device float* o,
     uint i [[thread_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]],
     uint group [[simdgroup_index_in_threadgroup]], uint groups [[simdgroups_per_threadgroup]]) {

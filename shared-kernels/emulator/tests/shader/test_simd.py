@@ -189,6 +189,7 @@ def test_types_of_built_ins(compiled, kind):
 @pytest.mark.parametrize("size", [1, 33, 1000])
 def test_ragged_last_group(compiled, size):
     lib = compiled("""
+[[max_total_threads_per_threadgroup(1000)]]
 kernel void f(device int* o, uint i [[thread_position_in_grid]],
     uint t [[thread_index_in_threadgroup]], uint n [[threads_per_threadgroup]]) {
   threadgroup int seen[1024];

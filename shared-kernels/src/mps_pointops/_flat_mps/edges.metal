@@ -5,6 +5,7 @@
 #define GRAPH 1  // likewise, and the row's own number is passed over
 #define GIVEN 2  // numbers are given
 
+[[max_total_threads_per_threadgroup(PART_THREADS)]]
 kernel void count_edges(
     device const long* index [[buffer(0)]],  // (M, K), or (M) if given
     device int* counts [[buffer(1)]],        // (M)
@@ -55,6 +56,7 @@ kernel void count_edges(
     }
 }
 
+[[max_total_threads_per_threadgroup(PART_THREADS)]]
 kernel void write_edges(
     device const long* index [[buffer(0)]],   // (M, K)
     device const int* counts [[buffer(1)]],   // (M)

@@ -49,6 +49,7 @@ static inline bool is_ratio(float ratio) {
     return bits < 0x7f800000u || bits == 0x80000000u;
 }
 
+[[max_total_threads_per_threadgroup(PART_THREADS)]]
 kernel void count_picks(
     device const long* list [[buffer(0)]],      // (N) numbers, or (B + 1) beginnings of clouds
     device const float* ratios [[buffer(1)]],   // (B) or (1), or none
@@ -92,6 +93,7 @@ kernel void count_picks(
     }
 }
 
+[[max_total_threads_per_threadgroup(PART_THREADS)]]
 kernel void plan_picks(
     device const long* list [[buffer(0)]],
     device const float* ratios [[buffer(1)]],

@@ -11,6 +11,7 @@
 
 #define FEW (32 * PART_THREADS)  // points at most that are counted by every threadgroup
 
+[[max_total_threads_per_threadgroup(PART_THREADS)]]
 kernel void tally(
     device const float* x [[buffer(0)]],      // (N, dim)
     device int* before [[buffer(1)]],         // (N)
@@ -37,6 +38,7 @@ kernel void tally(
     if (t == 0) tallies[group] = int(count);
 }
 
+[[max_total_threads_per_threadgroup(PART_THREADS)]]
 kernel void ranges(
     device const float* y [[buffer(0)]],        // (M, dim)
     device const long* clouds_x [[buffer(1)]],  // numbers or beginnings of clouds

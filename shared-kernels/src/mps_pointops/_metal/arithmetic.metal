@@ -78,7 +78,7 @@ static inline bool takes_part(device const float* p, uint dim) {
     return largest >= MIN_ROOT && largest < INFINITE;
 }
 #else
-constant uint FARTHEST = INFINITE;
+constant uint FARTHEST = 0x7f800000u;  // INFINITE: a constant is not made of another
 
 static inline float key_as_distance(uint key) { return as_type<float>(key); }
 

@@ -1,6 +1,8 @@
 // Shared text: chunks of farthest point sampling in registers, and how they meet picks; after
 // sampling.metal.
 
+#define MOST_FAR 3.402823466e+38f
+
 // What a lane holds of a chunk.
 struct Part {
     int key[EACH];
@@ -71,8 +73,9 @@ static inline void load_chunk(
     }
 #if DIM == 3
     if (first || !boxed) {
-        float4 low = INFINITY;
-        float4 high = -INFINITY;
+        // not infinite: fast math takes no number for that
+        float4 low = float4(MOST_FAR);
+        float4 high = float4(-MOST_FAR);
         for (uint e = 0; e < EACH; ++e) {
             float4 at = keep(part.spot[e]);
             if (part.key[e] >= 0) {

@@ -56,11 +56,12 @@ class Source:
             f"#define {option} {value}" for option, value in zip(self.options, values, strict=True)
         ]
         texts = [(__package__, part) for part in self.shared] + [(self.package, self.name)]
-        # messages of the compiler then name the file and its line
+        # messages of the compiler then name the file and its line; Metal's headers come first, as
+        # their text may use the names of options
         parts = [
             f'#line 1 "{name}.metal"\n{_read(package, f"{name}.metal")}' for package, name in texts
         ]
-        return "\n".join([*defines, *parts])
+        return "\n".join(["#include <metal_stdlib>", *defines, *parts])
 
     def kernel(self, *values: int, name: str | None = None) -> Any:
         """A compiled kernel, the first one by default, for one value of every option."""

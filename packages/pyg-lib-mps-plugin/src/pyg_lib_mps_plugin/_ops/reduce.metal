@@ -31,6 +31,7 @@ static inline value_t order_of(value_t v) { return v; }
 static inline bool is_number(value_t) { return true; }
 #endif
 
+[[max_total_threads_per_threadgroup(256)]]
 kernel void reduce(
     device const value_t* values [[buffer(0)]],  // (positions, K)
     device const int* order [[buffer(1)]],       // (positions) if ORDERED

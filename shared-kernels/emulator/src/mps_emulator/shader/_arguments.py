@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import options
 from ._abi import BOOL, FLOAT, OTHER, POINTER, REFERENCE
-from ._pipeline import Signature, Slot
+from ._pipeline import UNASKED_THREADS, Signature, Slot
 
 _CASTS = {
     "fp16": ("e", FLOAT),
@@ -282,12 +282,19 @@ def grid_and_group(
             f"kernel '{name}': threads={tuple(grid)}: each must be from 1 to 2**32 - 1; an "
             "empty grid is undefined on a Mac, so return before the launch"
         )
+    given = group is not None
     if group is None:
         group = [min(grid[0], limit) if len(grid) == 1 else limit, 1, 1][: len(grid)]
     if min(group) <= 0:
         raise RuntimeError(f"kernel '{name}': group_size={tuple(group)} must be positive")
     if math.prod(group) > limit:
         raise ValueError(f"Threadgroup size exceeds {limit} limit")
+    if given and math.prod(group) > UNASKED_THREADS and signature.kernel.max_threads is None:
+        raise ValueError(
+            f"kernel '{name}' ({signature.kernel.at(signature.kernel.line)}): a Mac's limit may be "
+            f"below group_size={math.prod(group)} where a kernel needs many registers; write "
+            f"[[max_total_threads_per_threadgroup({math.prod(group)})]] before it"
+        )
     fill = [1] * (3 - len(grid))
     return grid + fill, group + fill
 

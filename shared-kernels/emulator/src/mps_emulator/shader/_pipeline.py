@@ -9,6 +9,8 @@ from ._build import Program
 from ._kernels import GRID_BUILTINS, KernelText, Parameter, syntax_error
 
 MAX_THREADS = 1024
+# What every pipeline of a Mac takes; more has to be asked for in the text.
+UNASKED_THREADS = 256
 MAX_THREADGROUP_BYTES = 32768
 _GRID_PAIR = ("thread_position_in_grid", "threads_per_grid")
 _GROUP_TRIO = (

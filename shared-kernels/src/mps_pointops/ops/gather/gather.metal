@@ -13,6 +13,11 @@
 #define word uint
 #endif
 #define HELD_WORDS (HELD * 1024 / WORD)
+#if HELD == 16
+#define HELD_THREADS 512
+#else
+#define HELD_THREADS 1024
+#endif
 #define AT_ONCE 4
 
 // A target, or NOTHING if it is out of range; the upper half of a long tells that too.
@@ -36,6 +41,7 @@ static inline void bring(threadgroup word* held, device const word* from, uint c
     }
 }
 
+[[max_total_threads_per_threadgroup(256)]]
 kernel void gather(
     device const word* features [[buffer(0)]],   // (B, C, N)
     device const index_t* index [[buffer(1)]],   // (B, M)
@@ -73,6 +79,7 @@ kernel void gather(
     }
 }
 
+[[max_total_threads_per_threadgroup(HELD_THREADS)]]
 kernel void gather_held(
     device const word* features [[buffer(0)]],   // (B, C, N)
     device const index_t* index [[buffer(1)]],   // (B, M)

@@ -152,6 +152,7 @@ kernel void add_far_chunks(
     add_all(sums, stages, task, uint(shape[3]), t);
 }
 
+[[max_total_threads_per_threadgroup(256)]]
 kernel void add_positions(
     device const float* values [[buffer(0)]],   // (B, C, M), or (B, C, M / 3)
     device const float* weights [[buffer(1)]],  // (B, M) if WEIGHTED

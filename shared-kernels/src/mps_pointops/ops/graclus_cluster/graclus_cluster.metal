@@ -18,6 +18,7 @@
 #define FRESH 2
 #define FEW 4  // nodes of a frontier that are no work for more than a simdgroup
 
+[[max_total_threads_per_threadgroup(256)]]
 kernel void prepare(
     device const int* row [[buffer(0)]],        // (E)
     device const int* col [[buffer(1)]],        // (E)
@@ -108,6 +109,7 @@ static inline bool must_look(Graph graph, uint at) {
     device uint* candidate [[buffer(4)]], \
     device atomic_uint* mate [[buffer(5)]]
 
+[[max_total_threads_per_threadgroup(256)]]
 kernel void advance(
     GRAPH_BUFFERS,
     device const uint* frontier [[buffer(6)]],   // (N)
@@ -123,6 +125,7 @@ kernel void advance(
     for (uint n = i / 32; n < size; n += threads / 32) advance_node(graph, frontier[n], lane);
 }
 
+[[max_total_threads_per_threadgroup(256)]]
 kernel void match(
     GRAPH_BUFFERS,
     device const uint* frontier [[buffer(6)]],   // (N)
@@ -145,6 +148,7 @@ kernel void match(
     }
 }
 
+[[max_total_threads_per_threadgroup(256)]]
 kernel void spread(
     GRAPH_BUFFERS,
     device uint* frontier [[buffer(6)]],         // (N) of the next round

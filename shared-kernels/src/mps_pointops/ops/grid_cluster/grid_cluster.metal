@@ -50,6 +50,7 @@ static inline long cell_id(
 }
 
 #define GRID_KERNEL(NAME, T)                                    \
+    [[max_total_threads_per_threadgroup(256)]]                  \
     kernel void NAME(                                           \
         device const T* points [[buffer(0)]],    /* (n, dim) */ \
         device const T* size [[buffer(1)]],      /* (dim) */    \

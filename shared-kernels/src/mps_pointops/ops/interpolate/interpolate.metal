@@ -7,6 +7,11 @@
 // INDEX: bytes of an index, 4 or 8. HELD: KiB of threadgroup memory.
 
 #define HELD_FLOATS (HELD * 256)
+#if HELD == 16
+#define HELD_THREADS 512
+#else
+#define HELD_THREADS 1024
+#endif
 #define AT_ONCE 4
 
 // A target, or NOTHING if it is out of range; the upper half of a long tells that too.
@@ -55,6 +60,7 @@ static inline void bring(threadgroup float* held, device const float* from, uint
     }
 }
 
+[[max_total_threads_per_threadgroup(256)]]
 kernel void interpolate(
     device const float* features [[buffer(0)]],  // (B, C, m)
     device const index_t* index [[buffer(1)]],   // (B, n, 3)
@@ -78,6 +84,7 @@ kernel void interpolate(
     for (uint c = begin; c < end; ++c, ++row) out[row * count + n] = mixed(features + row * size, from);
 }
 
+[[max_total_threads_per_threadgroup(HELD_THREADS)]]
 kernel void interpolate_held(
     device const float* features [[buffer(0)]],  // (B, C, m)
     device const index_t* index [[buffer(1)]],   // (B, n, 3)
