@@ -10,6 +10,7 @@ coordinate order, whatever the rule, and nothing is flushed.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -93,7 +94,11 @@ def squared_distance(a: Tensor, b: Tensor, rule: Rule, scale: float = 1.0) -> Te
 
 
 def square_root(d2: Tensor) -> Tensor:
-    """Correctly rounded; torch's own float32 root on the CPU may miss the last bit."""
+    """Correctly rounded; torch's own roots on the CPU may miss the last bit."""
+    if d2.dtype == torch.float64:
+        root = torch.empty_like(d2)
+        np.sqrt(d2.numpy(), out=root.numpy())
+        return root
     return d2.to(torch.float64).sqrt_().to(d2.dtype)
 
 

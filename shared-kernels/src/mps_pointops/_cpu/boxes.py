@@ -20,6 +20,7 @@ from mps_pointops._rules import Rule
 _FAN = 8  # boxes, or points, of a box
 _PAIRS = 2**18  # boxes looked at together
 _MIN_NORMAL = 2.0**-126
+_LAST = 2**63 - 1  # after every index
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,11 @@ class _Search:
         self.index = np.full((rows, k), -1, np.int64)
         if limit is None:
             limit = np.full(rows, np.inf if measure.inside is None else 0.0, dtype)
-        # keys of the k-th point of every row, or later ones
-        self.bound = _key(limit, np.full(rows, 2**32 - 1), up=True)
+        self.bounds = (_Keys if dtype == np.float32 else _Pairs)(limit, k)
 
     def run(self) -> None:
         """Fill distances and indices: all boxes of a level that matter to some rows, downwards."""
-        rows, top = len(self.bound), len(self.levels) - 1
+        rows, top = len(self.index), len(self.levels) - 1
         count = len(self.levels[top].first)
         step = max(1, _PAIRS // (_FAN * max(count, self.k)))
         tasks = []
@@ -149,13 +149,8 @@ class _Search:
         first = self.levels[level].first.take(node)
         if int(counts.max()) >= self.k:
             # one point of each box is no later than this
-            key = _key(greatest, first, up=True)
-            table, missing = _table(key, begins, counts)
-            table[missing] = NONE
-            table.partition(self.k - 1, axis=1)
-            which = row[begins]
-            self.bound[which] = np.minimum(self.bound[which], table[:, self.k - 1])
-        kept = (_key(least, first, up=False) <= self.bound.take(row)).nonzero()[0]
+            self.bounds.lower(greatest, first, row[begins], begins, counts)
+        kept = self.bounds.reached(least, first, row).nonzero()[0]
         inner = (node[kept, None] * _FAN + np.arange(_FAN)).ravel()
         row = np.repeat(row[kept], _FAN)
         inside = inner < len(self.levels[level - 1].first)
@@ -164,7 +159,7 @@ class _Search:
     def _take(self, row: Array, node: Array) -> None:
         """Write the first k of the points of each row."""
         found, first = self._least(0, row, node), self.levels[0].first.take(node)
-        kept = (_key(found, first, up=False) <= self.bound.take(row)).nonzero()[0]
+        kept = self.bounds.reached(found, first, row).nonzero()[0]
         if len(kept) == 0:
             return
         row = row[kept]
@@ -220,15 +215,57 @@ def _flushed(values: Array) -> Array:
     return np.where(np.abs(values) < _MIN_NORMAL, values.dtype.type(0), values)
 
 
-def _key(distance: Array, index: Array, *, up: bool) -> Array:
-    """Keys in the order (distance, index); float64 distances are rounded, up or down."""
-    if distance.dtype == np.float32:
-        return pack(distance, index)
-    bits = np.ascontiguousarray(distance).view(np.uint64)
-    high = bits >> np.uint64(32)
-    if up:
-        high += (bits & np.uint64(2**32 - 1)) != 0
-    return pack(high, index)
+class _Keys:
+    """For every row the place of its k-th point in the order (distance, index), or a later one.
+
+    In float32, where a place is one number.
+    """
+
+    def __init__(self, limit: Array, k: int) -> None:
+        """`limit`: no k-th point is farther [rows]."""
+        self.k, self.key = k, pack(limit, np.full(len(limit), 2**32 - 1))
+
+    def reached(self, distance: Array, index: Array, row: Array) -> Array:
+        """Whether these come no later than the k-th point of their rows."""
+        reached: Array = pack(distance, index) <= self.key.take(row)
+        return reached
+
+    def lower(
+        self, distance: Array, index: Array, which: Array, begins: Array, counts: Array
+    ) -> None:
+        """Rows `which` have points no later than these; arguments else as those of `_table`."""
+        table, missing = _table(pack(distance, index), begins, counts)
+        table[missing] = NONE
+        table.partition(self.k - 1, axis=1)
+        self.key[which] = np.minimum(self.key[which], table[:, self.k - 1])
+
+
+class _Pairs:
+    """The same in float64."""
+
+    def __init__(self, limit: Array, k: int) -> None:
+        self.k, self.distance, self.index = k, limit.copy(), np.full(len(limit), _LAST)
+
+    def reached(self, distance: Array, index: Array, row: Array) -> Array:
+        limit = self.distance.take(row)
+        reached: Array = distance < limit
+        reached |= (distance == limit) & (index <= self.index.take(row))
+        return reached
+
+    def lower(
+        self, distance: Array, index: Array, which: Array, begins: Array, counts: Array
+    ) -> None:
+        d, missing = _table(distance, begins, counts)
+        i, _ = _table(index, begins, counts)
+        d[missing], i[missing] = np.inf, _LAST
+        nth = np.partition(d, self.k - 1, axis=1)[:, self.k - 1]
+        # of those as far as it the first that there is room for
+        room = self.k - (d < nth[:, None]).sum(axis=1)
+        i[d != nth[:, None]] = _LAST
+        i.sort(axis=1)
+        last = np.take_along_axis(i, room[:, None] - 1, axis=1)[:, 0]
+        earlier = self.reached(nth, last, which)
+        self.distance[which[earlier]], self.index[which[earlier]] = nth[earlier], last[earlier]
 
 
 def _rows(row: Array) -> tuple[Array, Array]:

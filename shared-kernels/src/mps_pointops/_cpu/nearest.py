@@ -42,9 +42,14 @@ def nearest(tree: Tree, query: Array, k: int) -> tuple[Array, Array]:
     distance = np.empty((len(query), k), query.dtype)
     index = np.empty((len(query), k), np.int64)
     quick = plain(query)
+    measure = Measure(tree.rule, quick and tree.plain)
+    vast = tree.out_of_reach(query)
+    if vast.any():
+        distance[vast], index[vast] = tree.boxes().search(query[vast], k, measure)
+        rows = rows[~vast]
     width, bound = first_width(tree, k), np.inf
     most, more = _WIDER * width, max(16, width // 4)
-    while True:
+    while len(rows):
         found = tree.query(query[rows], width, bound)
         pick = _points if tree.begins is None else _points_of_places
         d, i, last = pick(tree, query[rows], k, *found, quick)
@@ -63,7 +68,6 @@ def nearest(tree: Tree, query: Array, k: int) -> tuple[Array, Array]:
             width = tree.size
         elif width > most or _many_tie(tree, query[rows], limit, most):
             # very many are about as far as the last
-            measure = Measure(tree.rule, quick and tree.plain)
             distance[rows], index[rows] = tree.boxes().search(query[rows], k, measure, last)
             break
     return distance, index

@@ -23,6 +23,9 @@ _MANY = 2048
 # of so many points, evenly spread, those that are at a place met before tell of duplicates
 _SAMPLE = 1024
 _EPS = 2.0**-42
+# of coordinates up to here no squared distance overflows in float64
+_REACH = 2.0**500
+_SHRINK = 2.0**-600
 
 
 class Tree:
@@ -60,9 +63,12 @@ class Tree:
         self.size = len(points)
         self.points = np.ascontiguousarray(points)
         self.plain = plain(points)
-        self.tree: Any = cKDTree(
-            points.astype(np.float64), leafsize=_LEAF, compact_nodes=False, balanced_tree=False
-        )
+        # then the tree only tells which points are near each other
+        self._vast = bool(_are_vast(points).any())
+        wide = points.astype(np.float64)
+        if self._vast:
+            wide *= _SHRINK
+        self.tree: Any = cKDTree(wide, leafsize=_LEAF, compact_nodes=False, balanced_tree=False)
         self._boxes: list[Boxes] = []  # shared by the copies of other rules
 
     def _move_places(self, order: Array) -> None:
@@ -79,6 +85,10 @@ class Tree:
     def distance(self, query: Array, number: Array, quick: bool) -> Array:
         """Squared distances by the rule [m, w] to the places of these numbers [m, w]."""
         return pair_distance(query, self.points, number, self.rule, quick and self.plain)
+
+    def out_of_reach(self, query: Array) -> Array:
+        """Of which queries [m] the tree finds no candidates, as their squares may overflow."""
+        return np.full(len(query), True) if self._vast else _are_vast(query)
 
     def boxes(self) -> Boxes:
         """All points in boxes, made when they are asked for."""
@@ -185,6 +195,13 @@ def _places(points: Array) -> tuple[Array, Array]:
     return order, np.concatenate((new.nonzero()[0], [len(points)]))
 
 
+def _are_vast(points: Array) -> Array:
+    """Which finite points [n, D] have coordinates whose squares may overflow in float64 [n]."""
+    if points.dtype != np.float64:
+        return np.full(len(points), False)
+    return np.asarray((np.abs(points) > _REACH).any(axis=1))
+
+
 def finite_rows(points: Array) -> Array:
     """Which points [n, D] have finite coordinates [n]; column by column, as NumPy is quicker so."""
     finite = np.ones(len(points), np.bool_)
@@ -203,6 +220,11 @@ class _Curve:
         self.cells = 2**bits
         self.low = [float(column.min()) for column in points.T]
         high = [float(column.max()) for column in points.T]
+        # no number below may overflow or vanish in float64
+        self.factor = _SHRINK if max(map(abs, self.low + high)) > _REACH else 1.0
+        if 0 < max(high) - min(self.low) < 1 / _REACH:
+            self.factor = 1 / _SHRINK
+        self.low, high = ([value * self.factor for value in ends] for ends in (self.low, high))
         extent = max(h - low for low, h in zip(self.low, high, strict=True))
         scale = (self.cells - 1) / extent if extent > 0 else 0.0
         self.scale = scale if np.isfinite(scale) else 0.0
@@ -216,8 +238,11 @@ class _Curve:
         key = np.zeros(len(points), np.uint64)
         for d, column in enumerate(points.T):
             cell = column.astype(np.float64)
-            cell -= self.low[d]
-            cell *= self.scale
+            with np.errstate(over="ignore"):  # of queries far outside the box
+                if self.factor != 1.0:
+                    cell *= self.factor
+                cell -= self.low[d]
+                cell *= self.scale
             cell.clip(0, self.cells - 1, out=cell)
             key |= self.spread.take(cell.astype(np.intp)) << np.uint64(d)
         # sorted together with the row: sooner than an order is made

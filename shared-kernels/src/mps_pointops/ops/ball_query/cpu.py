@@ -182,6 +182,10 @@ def _by_tree(
             continue
         rows = rows[tree.order(q[rows])]
         ball = BallSearch(tree, p, low, limit, ignore_same_index, hits)
+        vast = tree.out_of_reach(q[rows])
+        if vast.any():
+            tasks.append(partial(ball.search_in_boxes, q[rows[vast]], rows[vast]))
+            rows = rows[~vast]
         step = rows_a_task(len(rows), ball.rows_together(q[rows]))
         for at in range(0, len(rows), step):
             tasks.append(partial(search, ball, rows[at : at + step], low, high))
