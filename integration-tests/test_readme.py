@@ -14,6 +14,13 @@ PAGES = sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("packages/*/REA
 READMES = ("README.md", "shared-kernels/README.md", *PAGES)
 
 
+def tracked(pattern):
+    """Files that git knows, from the root."""
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--", pattern]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in run.stdout.split("\0") if name]
+
+
 def _blocks():
     for name in READMES:
         text = (ROOT / name).read_text()
@@ -40,20 +47,51 @@ def test_every_readme_has_a_block():
     assert {name.rsplit("-", 1)[0] for name in ids} == set(READMES)
 
 
-@pytest.mark.parametrize("name", ["README.md", "packages/README.md"])
+def _links(text):
+    """Targets of the links and pictures of a page, outside its code."""
+    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def _anchors(page):
+    """What the headings of a page are called in links."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+@pytest.mark.parametrize("name", tracked("*.md"))
 def test_links_lead_somewhere(name):
-    readme = ROOT / name
-    links = re.findall(r"\]\(([^)#:]+)\)", readme.read_text())
-    missing = [link for link in links if not (readme.parent / link).exists()]
-    assert not missing
-    assert links
+    page = ROOT / name
+    for link in _links(page.read_text()):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in _anchors(target), link
 
 
-def test_the_page_of_the_package_index():
-    """It has no neighbours there; the contracts that it names are installed."""
-    text = (ROOT / "shared-kernels/README.md").read_text()
-    assert [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link] == []
+@pytest.mark.parametrize("name", [n for n in tracked("*.md") if "/src/" in n])
+def test_installed_pages_have_the_neighbours_that_they_link_to(name):
+    package = ROOT.joinpath(*Path(name).parts[: Path(name).parts.index("src") + 2])
+    links = [link for link in _links((ROOT / name).read_text()) if "://" not in link]
+    targets = [(ROOT / name).parent / link.partition("#")[0] for link in links]
+    assert [str(t) for t in targets if package not in t.resolve().parents] == []
+
+
+def test_pages_and_their_links_are_found():
+    pages = tracked("*.md")
+    assert len([name for name in pages if "/src/" in name]) >= 14
+    assert sum(len(_links((ROOT / name).read_text())) for name in pages) > 150
+
+
+@pytest.mark.parametrize("name", ["shared-kernels/README.md", *PAGES])
+def test_pages_of_the_package_index_have_no_neighbours(name):
+    assert [link for link in _links((ROOT / name).read_text()) if "://" not in link] == []
+
+
+def test_the_contracts_that_the_page_names_are_installed():
     package = ROOT / "shared-kernels/src/mps_pointops"
+    text = (ROOT / "shared-kernels/README.md").read_text()
     named = re.findall(r"`([\w/]+/README\.md)`", text)
     assert len(named) >= 7
     assert [name for name in named if not (package / name).is_file()] == []
