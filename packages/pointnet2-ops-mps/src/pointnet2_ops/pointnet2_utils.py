@@ -36,8 +36,7 @@ class FurthestPointSampling(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        """Indices have no gradient."""
-        ctx.mark_non_differentiable(output)
+        """Integers have no gradient: to mark them is needless, and fails in compiled code."""
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[None, None]:
@@ -197,8 +196,7 @@ class BallQuery(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        """Indices have no gradient."""
-        ctx.mark_non_differentiable(output)
+        """Integers have no gradient: to mark them is needless, and fails in compiled code."""
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[None, None, None, None]:
