@@ -313,3 +313,10 @@ def test_number_of_segments(pyg):
     assert pyg.scatter_sum(src, index, 0).shape == (0,)
     with pytest.raises(ValueError, match="dim_size must be at least 0, got -1"):
         pyg.scatter_sum(src, index, 0, None, -1)
+
+
+def test_means_of_large_integers(pyg):
+    src = torch.tensor([2**24 + 1, 2**53 + 1, -(2**53) - 1, 2**62, 2**62 - 1, -3, -4])
+    index = torch.tensor([0, 1, 2, 3, 3, 4, 4])
+    found = pyg.scatter_mean(src.to("mps"), index.to("mps"), 0, None, 5)
+    assert found.tolist() == [2**24 + 1, 2**53 + 1, -(2**53) - 1, 2**62 - 1, -4]

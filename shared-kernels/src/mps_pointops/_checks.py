@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.forward_ad import unpack_dual
 
+from mps_pointops._integers import around_zero
+
 FLOAT_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # Types of the devices that operators run on. A tool that runs the Metal kernels on another device
 # adds its type.
@@ -209,7 +211,7 @@ def check_index(op: str, name: str, index: Any, rank: int, features: Tensor, siz
     check_same_device(op, name, index, "the features", features)
     check_same_size(op, name, "batch size", index.shape[0], "the features", features.shape[0])
     if index.numel() and may_look_at(index):
-        low, high = torch.stack(torch.aminmax(index.detach())).tolist()
+        low, high = torch.stack(around_zero(index.detach())).tolist()
         if low < 0 or high >= size:
             got = low if low < 0 else high
             raise IndexError(f"{op}: {name} must be from 0 to {size - 1}, got {got}")

@@ -72,6 +72,16 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
             (index(),), ones(2, torch.bool), accumulate=True
         ),
     ),
+    ("amax.int64", lambda: on_device([-3, -5]).amax()),
+    ("amax.int64", lambda: on_device([-3, -5]).max()),
+    ("amax.int64", lambda: on_device([3, 5]).amin(dim=0)),
+    ("amax.int64", lambda: on_device([3, 5]).min()),
+    ("amax.int64", lambda: torch.aminmax(on_device([3, 5]))),
+    ("division.integers", lambda: on_device([3, 2**24 + 1]) // 2),
+    ("division.integers", lambda: on_device([3, 5], torch.int32) // on_device([1, 2**25])),
+    ("division.integers", lambda: on_device([3, -(2**25)]) % 2),
+    ("division.integers", lambda: torch.fmod(on_device([3, 2**25]), 2)),
+    ("division.integers", lambda: on_device([2**25]).div(2, rounding_mode="trunc")),
     ("cdist.matmul", lambda: torch.cdist(cloud(26), cloud(3))),
     (
         "cdist.matmul",
@@ -80,6 +90,13 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
 ]  # fmt: skip
 
 FINE: list[Callable[[], object]] = [
+    lambda: on_device([3, 5]).amax(),
+    lambda: on_device([-3, 5]).amin(),
+    lambda: on_device([3, 5], torch.int32).amin(),
+    lambda: on_device([2**25, 5]) / 2,
+    lambda: on_device([2**24, 5]) // 2,
+    lambda: on_device([3.0, 5.0]) // 2,
+    lambda: on_device([3.0, 5.0]) % 2,
     lambda: torch.arange(256, device="mps").sort(),
     lambda: torch.arange(300, dtype=torch.int32, device="mps").sort(),
     lambda: cloud(4).t().contiguous().sort(),

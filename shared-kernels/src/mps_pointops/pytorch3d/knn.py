@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import as_int, check_pair, fail_value
+from mps_pointops._integers import repeated
 from mps_pointops._rules import Rule
 from mps_pointops.ops.gather.gather import gather, scatter
 from mps_pointops.ops.knn.knn import knn_search
@@ -151,7 +152,8 @@ class _Nearest(torch.autograd.Function):
         hit = (index >= 0).unsqueeze(1)
         row = torch.arange(rows, device=index.device).view(1, -1, 1).expand_as(index).flatten(1)
         # a slot without a point adds zero somewhere: spread, so that no sum grows long
-        chosen = torch.where(index.flatten(1) >= 0, index.flatten(1), row % size)
+        spread = repeated(rows, size, index.device).view(1, -1, 1).expand_as(index).flatten(1)
+        chosen = torch.where(index.flatten(1) >= 0, index.flatten(1), spread)
         points = gather(p2.transpose(1, 2), chosen).unflatten(2, (rows, slots))
         # and it may stand on a point that is not finite
         difference = torch.where(hit, p1.transpose(1, 2).unsqueeze(3) - points, 0.0)

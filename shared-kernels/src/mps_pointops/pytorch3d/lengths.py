@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import check_same_device, fail_type, fail_value, may_look_at
+from mps_pointops._integers import around_zero
 
 
 def check_lengths(
@@ -34,7 +35,7 @@ def check_lengths(
     if on_host:
         return lengths
     if clouds and may_look_at(lengths):
-        check_range(op, name, torch.stack(torch.aminmax(lengths)).tolist(), points_name, size)
+        check_range(op, name, torch.stack(around_zero(lengths)).tolist(), points_name, size)
     return lengths.clamp(min=0, max=size).to(points.device)
 
 

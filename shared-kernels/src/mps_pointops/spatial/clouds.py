@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import check_same_device, check_same_size, fail_type, fail_value
+from mps_pointops._integers import around_zero
 from mps_pointops._ragged import Facts, check_ptr
 
 # First row and row after the last, for each query [M], int64
@@ -74,5 +75,5 @@ def _checked(op: str, batch: Tensor, query: Tensor, clouds: int, facts: Facts) -
             fail_value(op, "batch", f"from 0 to {clouds - 1}, the clouds of the index", str(got))
 
     if len(batch):
-        facts.add(judge, batch.amin(), batch.amax())
+        facts.add(judge, *around_zero(batch))
     return batch

@@ -19,6 +19,7 @@ from mps_pointops._checks import (
     fail_value,
     refuse_forward_mode,
 )
+from mps_pointops._integers import largest_where
 from mps_pointops._ragged import Facts, check_ptr
 from mps_pointops._registry import opaque
 from mps_pointops._rules import as_rule
@@ -29,7 +30,6 @@ from mps_pointops.spatial.search import Prepared
 
 # Results with more slots than this are counted first, so that memory follows what is found.
 _SLOTS_UNCOUNTED = 2**22
-_NONE = -1  # no cloud
 
 
 class SpatialIndex:
@@ -267,14 +267,13 @@ class SpatialIndex:
         first, last = self._ranges(op, query, batch, ptr, facts, later=True)
         if first is not None and last is not None and len(flat):
 
-            def judge(row: int) -> None:
-                if row != _NONE:
-                    fail_value(
-                        op, "query", "in clouds that have points", f"row {row} in an empty one"
-                    )
+            def judge(found: int) -> None:
+                if found:
+                    got = f"row {found - 1} in an empty one"
+                    fail_value(op, "query", "in clouds that have points", got)
 
             row = torch.arange(len(flat), device=flat.device)
-            facts.add(judge, torch.where(first >= last, row, _NONE).amax())
+            facts.add(judge, largest_where(first >= last, row))
         facts.fetch()
         k = min(1, self._size)
         _, index = self._prepared.knn(flat, first, last, k, False, chosen, False)

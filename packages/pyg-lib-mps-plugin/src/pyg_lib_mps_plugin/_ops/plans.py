@@ -80,7 +80,7 @@ def _segment_count(
         if dim_size < 0:
             fail(op, "dim_size", "at least 0", str(dim_size))
         return dim_size
-    return max(int(index.max()) + 1, 0) if index.numel() else 0
+    return int((index.to(torch.int64).clamp(min=-1) + 1).max()) if index.numel() else 0
 
 
 def scatter_plan(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mps_pointops._integers import floor_divide
 from pyg_lib_mps_plugin._ops import segments as core
 from pyg_lib_mps_plugin._ops.plans import (
     FLOATS,
@@ -63,11 +64,7 @@ def scatter_mean(
     sizes = plan.back(sizes, plan.segments.count)
     if src.is_floating_point():
         return result.div_(sizes)
-    # divides what is not negative: releases of torch differ in what "floor" is on MPS
-    sums = result.to(torch.int64)
-    negative = sums < 0
-    means = torch.where(negative, sizes - 1 - sums, sums).div(sizes, rounding_mode="trunc")
-    means = torch.where(negative, -means, means).to(src.dtype)
+    means = floor_divide(result.to(torch.int64), sizes).to(src.dtype)
     return means if out is None else out.copy_(means)
 
 

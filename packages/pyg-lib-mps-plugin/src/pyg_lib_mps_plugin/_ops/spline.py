@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mps_pointops._integers import counted, floor_divide
 from pyg_lib_mps_plugin._ops import segments as core
 from pyg_lib_mps_plugin._ops.dense import segment_matmul
 from pyg_lib_mps_plugin._ops.sizes import check_index, fail
@@ -45,9 +46,10 @@ def spline_basis(
         t = position[:, d] - position[:, d].detach().floor()
         piece = torch.stack(_pieces(t, degree), dim=1)
         steps = torch.arange(degree + 1, dtype=torch.int32, device=pseudo.device)
-        knot = torch.remainder(cell[:, d : d + 1] + steps, knots[d])
+        knot = (cell[:, d : d + 1] + steps).to(torch.int64)
+        knot = knot - floor_divide(knot, knots[d].to(torch.int64)) * knots[d]
         weights = (piece.unsqueeze(2) * weights.unsqueeze(1)).flatten(1)
-        number = ((knot.to(torch.int64) * stride).unsqueeze(2) + number.unsqueeze(1)).flatten(1)
+        number = ((knot * stride).unsqueeze(2) + number.unsqueeze(1)).flatten(1)
         stride = stride * knots[d]
     return weights, number.to(kernel_size.dtype)
 
@@ -74,7 +76,8 @@ def spline_weighting(x: Tensor, weight: Tensor, basis: Tensor, weight_index: Ten
     kernels = core.of_index(weight_index.reshape(1, -1), weight.shape[0])
     assert kernels.order is not None
     order = kernels.order.to(torch.int64)
-    rows = core.pick(x, (order // places).unsqueeze(0), edges)
+    edge, _ = counted(edges, places, x.device)
+    rows = core.pick(x, edge[order].unsqueeze(0), edges)
     ptr = torch.cat((kernels.begin, kernels.end[-1:]))
     products = segment_matmul(rows, ptr, weight)
     back = torch.empty_like(order)

@@ -95,6 +95,34 @@ def _large_keys(call: Call) -> bool:
     return int(values.cpu().abs().max()) > _FLOAT_EXACT_INTEGERS
 
 
+def _gives_zero(call: Call) -> bool:
+    """Along whatever axes the call goes: a list of them does not come with it."""
+    values = call.input
+    if values.dtype != torch.int64 or values.numel() == 0:
+        return False
+    values = values.cpu()
+    name = call.operator.rpartition("::")[2].split(".")[0]
+    for axes in ([axis] for axis in range(values.dim())):
+        if name != "amin" and name != "min" and bool((values.amax(axes) < 0).any()):
+            return True
+        if name != "amax" and name != "max" and bool((values.amin(axes) > 0).any()):
+            return True
+    return False
+
+
+def _divides_integers(call: Call) -> bool:
+    # numbers arrive as such, or as tensors without axes
+    given = [torch.as_tensor(t).cpu() for name, t in call.tensors.items() if name != "out"]
+    if any(tensor.dtype.is_floating_point for tensor in given):
+        return False
+    rounded = call.strings.get("rounding_mode") in ("floor", "trunc")
+    if call.operator.removeprefix("aten::").startswith("div") and not rounded:
+        return False
+    wide = [tensor.to(torch.int64) for tensor in given if tensor.numel()]
+    most = max((max(int(t.max()), -int(t.min())) for t in wide), default=0)
+    return most > _FLOAT_EXACT_INTEGERS
+
+
 _SORTS = ("sort", "sort.values", "sort.stable", "sort.values_stable",
           "argsort", "argsort.stable", "argsort.stable_out", "msort", "msort.out")  # fmt: skip
 _SCATTERS = ("scatter_", "scatter.out", "scatter_add_", "scatter_add.out",
@@ -103,6 +131,12 @@ _SCATTERS = ("scatter_", "scatter.out", "scatter_add_", "scatter_add.out",
              "scatter_.value_reduce", "scatter.value_reduce_out",
              "scatter_reduce_.two", "scatter_reduce.two_out")  # fmt: skip
 _UNIQUES = ("_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive")
+
+_EXTREMES = ("amin", "amin.out", "amax", "amax.out", "aminmax", "aminmax.out",
+             "max", "max.unary_out", "min", "min.unary_out")  # fmt: skip
+_DIVISIONS = ("floor_divide", "floor_divide.out", "floor_divide_.Tensor", "div.Tensor_mode",
+              "div.out_mode", "div_.Tensor_mode", "remainder.Tensor", "remainder.Tensor_out",
+              "remainder_.Tensor", "fmod.Tensor", "fmod.Tensor_out", "fmod_.Tensor")  # fmt: skip
 
 TABLE: tuple[KnownWrong, ...] = (
     KnownWrong(
@@ -179,6 +213,18 @@ TABLE: tuple[KnownWrong, ...] = (
         and int(call.input.storage_offset()) % 4 != 0,
         "accumulating bool into a view that is not aligned to 4 bytes is wrong",
         "pytorch#195074",
+    ),
+    KnownWrong(
+        "amax.int64", _EXTREMES,
+        _gives_zero,
+        "torch 2.13 gives 0 for the largest of negative int64 and the smallest of positive ones",
+        "pytorch#191104",
+    ),
+    KnownWrong(
+        "division.integers", _DIVISIONS,
+        _divides_integers,
+        "torch 2.7 divides integers as float32, which is wrong above 2**24",
+        "pytorch#154280",
     ),
     KnownWrong(
         "cdist.matmul", ("_cdist_forward", "_euclidean_dist"),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import MAX_POINTS, as_int, check_same_device, fail_type, fail_value
+from mps_pointops._integers import around_zero
 from mps_pointops._ragged import fetch, is_sorted
 from mps_pointops._registry import register
 from mps_pointops.ops.graclus_cluster.cpu import greedy_matching_cpu
@@ -138,7 +139,7 @@ def _check_weight(op: str, weight: Tensor | None, edge: Tensor, edge_name: str) 
 
 def _check_range(op: str, ends: dict[str, Tensor], nodes: int | None) -> int:
     """Read the smallest and largest index of each, together; the number of nodes."""
-    facts = fetch([fact for index in ends.values() for fact in (index.min(), index.max())])
+    facts = fetch([fact for index in ends.values() for fact in around_zero(index)])
     for name, low, high in zip(ends, facts[::2], facts[1::2], strict=True):
         limit = MAX_POINTS if nodes is None else nodes
         if low < 0 or high >= limit:

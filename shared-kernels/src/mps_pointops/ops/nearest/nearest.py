@@ -9,13 +9,13 @@ from torch import Tensor
 
 from mps_pointops._checks import check_batch, check_same_size, fail_type, fail_value
 from mps_pointops._flat_points import check_rule, coordinates
+from mps_pointops._integers import largest_where
 from mps_pointops._ragged import Facts, check_ptr
 from mps_pointops._registry import register
 from mps_pointops._rules import as_rule
 from mps_pointops.ops.knn.knn import knn_search
 
 _OP = "nearest"
-_NONE = -1  # no cloud; large constants of int64 may pass through a float on MPS
 
 
 def nearest(
@@ -112,12 +112,12 @@ def _ranges_of_batches(
 def _add_one_sided(
     facts: Facts, name: str, batch: Tensor, missing: Tensor, other_name: str
 ) -> None:
-    def judge(cloud: int) -> None:
-        if cloud != _NONE:
+    def judge(found: int) -> None:
+        if found:
             wanted = f"of clouds that {other_name} has too (without a vector all are in cloud 0)"
-            fail_value(_OP, name, wanted, f"a cloud {cloud}")
+            fail_value(_OP, name, wanted, f"a cloud {found - 1}")
 
-    facts.add(judge, torch.where(missing, batch, _NONE).amax())
+    facts.add(judge, largest_where(missing, batch))
 
 
 def _ranges_of_ptr(
@@ -139,13 +139,13 @@ def _ranges_of_ptr(
     inside = ptr_y.clamp(min=0, max=y.shape[0])
     first, last = inside[cloud], inside[cloud + 1]
 
-    def judge(empty: int) -> None:
-        if empty != _NONE:
+    def judge(found: int) -> None:
+        if found:
             wanted = "of at least one point in every cloud in which x has some"
-            fail_value(_OP, "ptr_y", wanted, f"none in cloud {empty}")
+            fail_value(_OP, "ptr_y", wanted, f"none in cloud {found - 1}")
 
     if x.shape[0]:
-        facts.add(judge, torch.where(first >= last, cloud, _NONE).amax())
+        facts.add(judge, largest_where(first >= last, cloud))
     return first, last
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import MAX_POINTS, fail_value
+from mps_pointops._integers import around_zero
 from mps_pointops._ragged import fetch, is_sorted
 from mps_pointops.ops.inverse_index.inverse_index import stable_order
 
@@ -26,8 +27,8 @@ def _check_range(op: str, name: str, low: int, high: int, size: int | None) -> N
 def _fetch_ranges(
     vectors: dict[str, Tensor], facts: list[Tensor]
 ) -> tuple[dict[str, list[int]], list[int]]:
-    """Smallest and largest value of each vector that has any, and the facts, in one read."""
-    filled = {name: torch.aminmax(v) for name, v in vectors.items() if v.shape[0]}
+    """Smallest and largest value, or 0, of each vector that has any, and the facts; one read."""
+    filled = {name: around_zero(v) for name, v in vectors.items() if v.shape[0]}
     read = fetch([*(bound for pair in filled.values() for bound in pair), *facts])
     ranges = {name: read[2 * i : 2 * i + 2] for i, name in enumerate(filled)}
     return ranges, read[2 * len(filled) :]
