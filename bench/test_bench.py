@@ -203,7 +203,6 @@ def test_a_figure_places_times_on_a_logarithmic_axis():
     assert drawing.endswith("</svg>\n")
 
 
-@pytest.mark.skipif(not goals.RESULTS.exists(), reason="no results of a card yet")
 def test_the_page_is_what_the_results_say(run_here):
     code, _ = run_here(HERE / "report.py", "--check")
     assert code == 0, code

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mps_pointops._arithmetic import distance_bits, squared_distance
+from mps_pointops._arithmetic import distance_bits, fma, squared_distance
 from mps_pointops._rules import Rule, as_rule, as_ties
 from pointops_testing import CLOUDS, cloud, oracles
 
@@ -43,6 +43,17 @@ def test_fused_rounding_differs_from_rounding_twice():
         first = np.float32(acc**0.5)
         wanted = oracles.squared_distance(np.array([first, t]), np.zeros(2, np.float32), "fma_xyz")
         assert got.item() == wanted
+
+
+def test_fused_rounding_of_either_sign():
+    """Exact sums close to the middle of two floats, on either side, also below zero."""
+    a = torch.tensor([1.0 + 2**-12, -1.0 - 2**-12]).repeat_interleave(4)
+    b = torch.full((8,), 1.0 + 2**-12)  # a * b = +-(1 + 2**-11 + 2**-24): the middle of two
+    c = torch.tensor([2.0**-60, -(2.0**-60), 2.0**-70, 0.0]).repeat(2)
+    numbers = zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
+    exact = [oracles.Fraction(x) * oracles.Fraction(y) + oracles.Fraction(z) for x, y, z in numbers]
+    assert fma(a, b, c).tolist() == [oracles.round32(value) for value in exact]
+    assert len({oracles.round32(value) for value in exact}) == 4
 
 
 @pytest.mark.parametrize("scale", [2.0**60, 2.0**-60, 2.0**125])

@@ -97,6 +97,19 @@ def test_long_work_is_cut(count, each, limit, unit, wanted):
     assert list(blocks(count, each, limit, unit)) == wanted
 
 
+def test_the_device_is_waited_for_between_parts(monkeypatch):
+    """A command buffer of all parts together would run for too long."""
+    waits = []
+    monkeypatch.setattr(torch.mps, "synchronize", lambda: waits.append(len(seen)))
+    seen = []
+    for part in blocks(7, 5, 10):
+        seen.append(part)  # what was launched before the wait
+    assert waits == [1, 2, 3]
+    waits.clear()
+    assert list(blocks(7, 5, 10, wait=False)) == seen
+    assert waits == []
+
+
 def test_out_of_bounds_is_caught():
     """Guarded buffers: a kernel told of one point too many is stopped, not obeyed."""
     import mps_emulator

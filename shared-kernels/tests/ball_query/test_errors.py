@@ -37,6 +37,7 @@ def _same(query, ref):
             r"radius must be a number, got a tensor of .*shape \[2\]",
         ),
         (_same, 1.0, -1, ValueError, "K must be at least 0"),
+        (_same, 1.0, 2**31, ValueError, "K must be at most 2147483647, got 2147483648"),
         (_same, 1.0, 2.5, TypeError, "K must be an integer, got float"),
     ],
 )

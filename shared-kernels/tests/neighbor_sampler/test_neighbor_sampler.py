@@ -47,6 +47,16 @@ def test_large_parts_are_permutations(size, start):
     assert edges.tolist() == wanted
 
 
+@pytest.mark.parametrize(("count", "permuted"), [(6, False), (7, True)])
+def test_permutations_begin_at_seven_tenths(count, permuted):
+    torch.manual_seed(4)
+    wanted = torch.randperm(10)[:count].tolist()
+    torch.manual_seed(4)
+    edges = neighbor_sampler(torch.tensor([0]), torch.tensor([0, 10]), count).tolist()
+    assert wanted != sorted(wanted)
+    assert edges == (wanted if permuted else sorted(edges))
+
+
 def test_other_nodes_do_not_change_permutations():
     rowptr = torch.tensor(ROWPTR)
     torch.manual_seed(3)
