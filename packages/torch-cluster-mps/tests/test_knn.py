@@ -17,7 +17,7 @@ def test_dtypes_and_batches(device, dtype, batches, exact, pairs, dim):
     got = knn(x.to(device, dtype), y.to(device, dtype), 5, *batches)
     assert got.device.type == device
     wanted = exact.knn(x, y, 5, *map(_ints, batches))
-    if batches[0] is None or batches[0].max() == batches[0].min():
+    if batches[0] is None or len(set(batches[0].tolist())) == 1:
         wanted = exact.knn(x, y, 5)
     assert pairs(got) == wanted
 
@@ -50,6 +50,17 @@ def test_empty(device, pairs, sizes):
     assert pairs(knn(x, y, 2)) == []
     vectors = [torch.zeros(size, dtype=torch.int64, device=device) for size in sizes]
     assert pairs(knn(x, y, 2, *vectors)) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.long])
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (0, 3)])
+def test_a_set_without_points_fits_any(device, pairs, shape, dtype):
+    """As in the original, `torch.empty(0)` and `torch.tensor([])` are such a set."""
+    x = torch.rand(5, 3, device=device)
+    none = torch.empty(shape, dtype=dtype, device=device)
+    for points in (x, x.long(), x[:, 0]):
+        assert pairs(knn(none, points, 2)) == []
+        assert pairs(knn(points, none, 2)) == []
 
 
 def test_batch_dtypes_and_strides(device, exact, pairs):

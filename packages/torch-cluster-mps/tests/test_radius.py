@@ -20,7 +20,7 @@ def test_dtypes_and_batches(device, dtype, batches, exact, pairs, dim):
     got = radius(x.to(device, dtype), y.to(device, dtype), r, *batches, max_num_neighbors=6)
     assert got.device.type == device
     wanted = exact.radius(x, y, r * r, *map(_ints, batches), limit=6)
-    if batches[0] is None or batches[0].max() == batches[0].min():
+    if batches[0] is None or len(set(batches[0].tolist())) == 1:
         wanted = exact.radius(x, y, r * r, limit=6)
     assert pairs(got) == wanted
     assert len(wanted) > 0
@@ -99,6 +99,17 @@ def test_empty(device, pairs, sizes):
     assert pairs(radius(x, y, 1.0)) == []
     vectors = [torch.zeros(size, dtype=torch.int64, device=device) for size in sizes]
     assert pairs(radius(x, y, 1.0, *vectors)) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.long])
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (0, 3)])
+def test_a_set_without_points_fits_any(device, pairs, shape, dtype):
+    """As in the original, `torch.empty(0)` and `torch.tensor([])` are such a set."""
+    x = torch.rand(5, 3, device=device)
+    none = torch.empty(shape, dtype=dtype, device=device)
+    for points in (x, x.long(), x[:, 0]):
+        assert pairs(radius(none, points, 1.0)) == []
+        assert pairs(radius(points, none, 1.0)) == []
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

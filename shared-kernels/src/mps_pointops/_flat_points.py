@@ -35,11 +35,17 @@ def coordinates(
     other set joins it. Integers are shifted by the smallest value that
     each coordinate has in any of the sets, in int64, and then become float32: distances do not
     change and ranges up to 2**24 stay exact. Without `shift` they become float32 as they are.
+    Beside points, a set without any, such as `torch.empty(0)`, has their dimension and kind.
     """
     given = list(sets.values())
     if all(_is_ready(points, given[0]) for points in given):
         return given
     rows = {name: _rows(op, name, points, any_rank) for name, points in sets.items()}
+    like = next((points for points in rows.values() if points.shape[0]), None)
+    if like is not None:
+        for name, points in rows.items():
+            if not points.shape[0]:
+                rows[name] = points.new_empty((0, like.shape[1]), dtype=like.dtype)
     first_name, first = next(iter(rows.items()))
     if len({id(points) for points in sets.values()}) == 1:  # one set under two names
         rows = dict.fromkeys(rows, first)
