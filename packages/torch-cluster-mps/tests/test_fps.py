@@ -69,6 +69,26 @@ def test_ratios(device):
         fps(x, ratio=-0.5)
 
 
+def test_ratios_are_as_many_as_clouds(device):
+    """As in the original, there are as many clouds as the last number says, with gaps."""
+    x = torch.rand(9, 3, device=device)
+    for dtype in (torch.float, torch.half, torch.double):
+        for place in ("cpu", device):
+            if dtype == torch.double and place == "mps":
+                continue
+            ratios = torch.tensor([0.5, 0.1, 0.3, 0.5], dtype=dtype, device=place)
+            gaps = torch.tensor([0] * 4 + [3] * 5, device=device)
+            assert len(fps(x, gaps, ratios)) == 5
+            assert len(fps(x, gaps.int(), ratios, batch_size=4)) == 5
+            for last, count in ((2, 3), (5, 6)):
+                wrong = torch.where(gaps == 3, last, gaps)
+                text = rf"ratio must be of shape \[\] or \[{count}\], got shape \[4\]"
+                with pytest.raises(ValueError, match=text):
+                    fps(x, wrong, ratios)
+            with pytest.raises(ValueError, match="batch must be sorted"):
+                fps(x, gaps.flip(0), ratios)
+
+
 def test_ratio_above_one_repeats(device):
     picks = _list(fps(torch.rand(7, 3, device=device), ratio=2.0, random_start=False))
     assert len(picks) == 14

@@ -20,7 +20,16 @@ from mps_pointops._checks import (
 )
 from mps_pointops._flat_mps.picks import NUMBERED, ONE, POINTER, ROWS, Plan
 from mps_pointops._flat_names import Names
-from mps_pointops._ragged import Facts, check_ptr, cumulative, fetch, judge_batch, judge_ptr
+from mps_pointops._ragged import (
+    Facts,
+    Judge,
+    check_ptr,
+    cumulative,
+    fetch,
+    is_sorted,
+    judge_batch,
+    judge_ptr,
+)
 
 
 @dataclass
@@ -96,6 +105,17 @@ class Ratio:
             got = f"shape {list(self.value.shape)}"
             fail_value(self.op, "ratio", f"of shape [] or [{clouds}]", got)
 
+    def judge_batch(self, clouds: int | None, is_given: bool) -> Judge:
+        """As that of `_ragged`; unless their number is given, it is that of the ratios."""
+        judge = judge_batch(self.op, "batch", clouds if is_given else None)
+
+        def judge_both(ordered: int, lowest: int, highest: int) -> None:
+            judge(ordered, lowest, highest)
+            if clouds is not None:
+                self.check_length(clouds if is_given else highest + 1)
+
+        return judge_both
+
     def is_valid(self) -> Tensor:
         """Whether all values are numbers from 0: [], on its device."""
         return (torch.isfinite(self.value) & (self.value >= 0)).all()
@@ -156,26 +176,28 @@ def plan_picks(
         return _plan_one(points, ratio)
     if batch is None:
         return _on_host(points, [0, total_points], ratio)
+    is_given = batch_size is not None
     if batch_size is None and ratio.value.dim() == 1:
         batch_size = ratio.value.shape[0]
     if total_points == 0:
         return _on_host(points, [0] * ((batch_size or 0) + 1), ratio)
     batch = batch.contiguous()
     if by_kernels:
-        return _plan(
-            points, ROWS if batch_size is None else NUMBERED, batch, batch_size or 0, ratio
-        )
+        form = ROWS if batch_size is None else NUMBERED
+        return _plan(points, form, batch, batch_size or 0, ratio, is_given)
     if ratio.needs_host:
         batch = batch.cpu()
     if batch_size is not None:
-        picks = _of_known_number(batch, batch_size, ratio)
+        picks = _of_known_number(batch, batch_size, ratio, is_given)
     else:
         picks = _of_unknown_number(batch, ratio)
     picks.ptr, picks.out_ptr = picks.ptr.to(points.device), picks.out_ptr.to(points.device)
     return picks
 
 
-def _plan(points: Tensor, form: int, told: Tensor, clouds: int, ratio: Ratio) -> Plan:
+def _plan(
+    points: Tensor, form: int, told: Tensor, clouds: int, ratio: Ratio, is_given: bool = True
+) -> Plan:
     """By the kernels: counted in one pass that is read, or on the host where sizes are known."""
     op, size = ratio.op, points.shape[0]
     told = plain(told, torch.int64)
@@ -199,7 +221,8 @@ def _plan(points: Tensor, form: int, told: Tensor, clouds: int, ratio: Ratio) ->
     if form == POINTER:
         judge_ptr(op, "ptr", size)(plan.ordered, *plan.ends)
     else:
-        judge_batch(op, "batch", None if form == ROWS else clouds)(plan.ordered, *plan.ends)
+        known = None if form == ROWS else clouds
+        ratio.judge_batch(known, is_given)(plan.ordered, *plan.ends)
     ratio.check(plan.valid and not ratio.is_known_wrong(), plan.total)
     return plan
 
@@ -245,10 +268,10 @@ def _from_ptr(points: Tensor, ptr: Tensor, ratio: Ratio) -> Picks:
     return _of_sizes(ptr, ratio, facts)
 
 
-def _of_known_number(batch: Tensor, clouds: int, ratio: Ratio) -> Picks:
+def _of_known_number(batch: Tensor, clouds: int, ratio: Ratio, is_given: bool) -> Picks:
     numbers = torch.arange(clouds + 1, dtype=batch.dtype, device=batch.device)
     facts = Facts(ratio.op)
-    facts.add_batch("batch", batch, clouds)
+    facts.add(ratio.judge_batch(clouds, is_given), is_sorted(batch), batch[0], batch[-1])
     return _of_sizes(torch.searchsorted(batch, numbers), ratio, facts)
 
 

@@ -165,7 +165,7 @@ def test_picks(size, ratio):
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), -1e-45])
 @pytest.mark.parametrize("on_host", [True, False])
 def test_ratios_that_are_none(value, on_host):
-    x, batch = torch.zeros(70, 3, device="mps"), torch.zeros(70, dtype=torch.int64, device="mps")
+    x, batch = torch.zeros(70, 3, device="mps"), torch.tensor([0] * 30 + [1] * 40, device="mps")
     ratio = torch.tensor(value) if on_host else torch.tensor([value] * 2).to("mps")
     for told in ((batch, None), (None, None)) if on_host else ((batch, None),):
         with pytest.raises(ValueError, match="ratio must be finite and not negative"):
