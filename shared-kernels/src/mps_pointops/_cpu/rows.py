@@ -153,6 +153,13 @@ def together(tasks: list[Callable[[], None]]) -> None:
         for task in tasks:
             task()
         return
+    # a mode of the calling thread, without which its tensors may not be written to
+    inference = torch.is_inference_mode_enabled()
+
+    def run(task: Callable[[], None]) -> None:
+        with torch.inference_mode(inference):
+            task()
+
     with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(task) for task in tasks]:
+        for done in [pool.submit(run, task) for task in tasks]:
             done.result()
