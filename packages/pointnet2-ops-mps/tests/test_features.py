@@ -186,6 +186,32 @@ def test_coordinates_have_a_gradient_through_gather_and_group(device, random):
     assert grad.sum().item() == 3 * (5 + 30 * 4)
 
 
+def test_results_may_be_written_to(device, random):
+    """`grouped -= centres` is how code for the original centres its groups."""
+    xyz, features = random(1, 30, 3).requires_grad_(), random(1, 4, 30).requires_grad_()
+    columns = xyz.transpose(1, 2).contiguous()
+    index = pu.ball_query(1.0, 4, xyz, xyz + 0)
+    grouped = pu.grouping_operation(columns, index)
+    centred = grouped - columns.unsqueeze(3)
+    grouped -= columns.unsqueeze(3)
+    assert_same_bits(grouped, centred)
+    (wanted,) = torch.autograd.grad(centred.pow(3).sum(), xyz, retain_graph=True)
+    (got,) = torch.autograd.grad(grouped.pow(3).sum(), xyz)
+    assert_same_bits(got, wanted)
+
+    distance, near = pu.three_nn(xyz, xyz + 1)
+    for out in (
+        pu.gather_operation(features, index[:, :, 0].contiguous()),
+        pu.three_interpolate(features, near, distance),
+        pu.QueryAndGroup(1.0, 4, use_xyz=False)(xyz, xyz + 0, features),
+        pu.QueryAndGroup(1.0, 4)(xyz, xyz + 0),
+    ):
+        out *= 2.0
+        out.sum().backward()
+    for out in (distance, near, index, pu.furthest_point_sample(xyz, 3)):
+        out += 1
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_keeps_its_dtype(device, random, integers, dtype):
     features, weight = random(1, 4, 20).to(dtype).requires_grad_(), random(1, 12, 3, seed=1)

@@ -70,3 +70,12 @@ def register_gradient(
     torch.library.register_autograd(
         f"{NAMESPACE}::{name}", backward, setup_context=setup_context, lib=_library
     )
+
+
+def in_shape(values: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """The values in that shape, for a Function to return; nothing else may hold them.
+
+    A view that a Function returns cannot be written to where it has a gradient, and code for the
+    originals does that (`grouped -= centres`).
+    """
+    return cast(torch.Tensor, torch.ops.aten._unsafe_view.default(values, shape))

@@ -164,6 +164,17 @@ def test_points_of_the_result_lead_to_p2_only(device, name):
     assert_same_bits(grad2, count[:, :, None].expand(2, 9, 3).contiguous())
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_distances_may_be_written_to(device, name):
+    call, _ = CALLS[name]
+    p1, p2 = pair(device)
+    wanted = torch.autograd.grad((2 * call(p1, p2).dists).sum(), (p1, p2))
+    dists = call(p1, p2).dists
+    dists *= 2
+    for got, other in zip(torch.autograd.grad(dists.sum(), (p1, p2)), wanted, strict=True):
+        assert_same_bits(got, other)
+
+
 def test_gathers_and_sample(device):
     x = torch.randn(2, 9, 3, device=device, requires_grad=True)
     idx = torch.tensor([[[0, 0, 8]], [[1, 2, 2]]], device=device)

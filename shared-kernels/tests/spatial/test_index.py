@@ -326,6 +326,14 @@ def test_nearest_in_an_empty_cloud(device):
         index.nearest(query, batch=torch.tensor([1, 0], device=device))
 
 
+def test_distances_may_be_written_to(device):
+    points, query = (t.to(device).requires_grad_() for t in points_and_queries("random", 40))
+    distance, _ = SpatialIndex(points).ball_query(query, 1.0, 3)
+    distance *= 2
+    distance.sum().backward()
+    assert query.grad is not None
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own use of it
 def test_forward_mode_is_refused(device):
     points = torch.zeros(5, 3, device=device)

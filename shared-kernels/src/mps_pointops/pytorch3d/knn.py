@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mps_pointops._checks import as_int, check_pair, fail_value
 from mps_pointops._integers import repeated
+from mps_pointops._registry import in_shape
 from mps_pointops._rules import Rule
 from mps_pointops.ops.gather.gather import gather, scatter
 from mps_pointops.ops.knn.knn import knn_search
@@ -80,10 +81,13 @@ def knn_points(
     K = as_int(op, "K", K)
     where = Rows(op, p1, p2, lengths1, lengths2)
     most = min(K, p2.shape[1])
+    left, right = searched(p1, p2)
+    if right is left:  # compiled code breaks off at a Function that is given one tensor twice
+        right = left.view_as(left)
     dists, idx = cast(
         "tuple[Tensor, Tensor]",
         _Nearest.apply(
-            *searched(p1, p2), where.first, where.last, where.base, where.sizes, most, int(norm)
+            left, right, where.first, where.last, where.base, where.sizes, most, int(norm)
         ),
     )
     idx = idx.clamp(min=0)
@@ -132,7 +136,8 @@ class _Nearest(torch.autograd.Function):
             False,
             Rule.FMA_XYZ.value,
         )
-        return distance.view(clouds, rows, k), in_cloud(index.view(clouds, rows, k), base)
+        distance = in_shape(distance, (clouds, rows, k))
+        return distance, in_cloud(index.view(clouds, rows, k), base)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mps_pointops._registry import in_shape
 from mps_pointops.ops.ball_query.ball_query import backward, setup_context
 
 
@@ -23,7 +24,7 @@ class FoundBall(torch.autograd.Function):
         clouds: int,
     ) -> tuple[Tensor, Tensor]:
         """Squared distances and indices [M, K], as found."""
-        return distance.view_as(distance), index.view_as(index)
+        return in_shape(distance, distance.shape), in_shape(index, index.shape)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

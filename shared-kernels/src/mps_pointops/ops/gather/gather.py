@@ -13,7 +13,7 @@ from mps_pointops._checks import (
     fail_value,
     refuse_forward_mode,
 )
-from mps_pointops._registry import register, register_gradient
+from mps_pointops._registry import in_shape, register, register_gradient
 from mps_pointops.ops.gather.cpu import gather_cpu, scatter_cpu
 from mps_pointops.ops.gather.mps import gather_mps, scatter_mps
 
@@ -62,7 +62,7 @@ def group_points(features: Tensor, index: Tensor) -> Tensor:
     index = check_index("group_points", "index", index, 3, features, features.shape[2])
     clouds, groups, samples = index.shape
     flat = gather(features, index.reshape(clouds, groups * samples))
-    return flat.view(clouds, features.shape[1], groups, samples)  # type: ignore[no-any-return]
+    return in_shape(flat, (clouds, features.shape[1], groups, samples))
 
 
 def scatter_points(values: Tensor, index: Tensor, size: int) -> Tensor:
