@@ -55,8 +55,14 @@ def test_integer_and_infinite_radius(device):
     points = [[0.9, 0, 0], [1e18, 0, 0], [np.nan, 0, 0], [5, 0, 0]]
     assert _query(1, 3, points, device) == [0, 0, 0]
     assert _query(float("inf"), 4, points, device) == [0, 1, 3, 0]
-    with pytest.raises(ValueError, match="radius must be finite and not negative"):
-        _query(-1.0, 3, points, device)
+    for infinite in (np.float32("inf"), torch.tensor(float("inf")), 1e39):
+        assert _query(infinite, 4, points, device) == [0, 1, 3, 0]
+    for wrong in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="ball_query: radius must be at least 0"):
+            _query(wrong, 3, points, device)
+    for wrong in (torch.ones(2), np.ones(2), "1", True):
+        with pytest.raises(TypeError, match="ball_query: radius must be a number"):
+            _query(wrong, 3, points, device)
     with pytest.raises(TypeError, match="ball_query: nsample must be an integer"):
         _query(1.0, 3.0, points, device)
 

@@ -58,8 +58,11 @@ def as_int(op: str, name: str, value: Any, low: int = 0) -> int:
     return value  # type: ignore[no-any-return]
 
 
-def as_float(op: str, name: str, value: Any) -> float:
-    """A finite number of at least zero: Python, NumPy or a one-element tensor."""
+def as_float(op: str, name: str, value: Any, *, infinite: bool = False) -> float:
+    """A number of at least zero: Python, NumPy or a one-element tensor.
+
+    `infinite`: infinity is such a number too.
+    """
     if isinstance(value, (bool, str, bytes)):
         fail_type(op, name, "a number", type(value).__name__)
     if isinstance(value, Tensor) and (
@@ -73,8 +76,9 @@ def as_float(op: str, name: str, value: Any) -> float:
         number = math.inf
     except (TypeError, ValueError):
         fail_type(op, name, "a number", type(value).__name__)
-    if not 0 <= number < math.inf:  # NaN is not; holds for symbolic numbers too
-        fail_value(op, name, "finite and not negative", str(number))
+    # NaN is neither; comparisons hold for symbolic numbers too
+    if not (0 <= number <= math.inf if infinite else 0 <= number < math.inf):
+        fail_value(op, name, "at least 0" if infinite else "finite and not negative", str(number))
     return number
 
 

@@ -176,6 +176,16 @@ def test_ball_query(device, K, radius, use1, use2):
     assert ball_query(*to(device, p1, p2), K=K, radius=radius, return_nn=False).knn is None
 
 
+def test_infinite_radius(device):
+    points = torch.stack([cloud("not_finite", 20), 1e18 * cloud("random", 20)]).to(device)
+    for got, wanted in zip(
+        ball_query(points, points, K=20, radius=torch.inf),
+        ball_query(points, points, K=20, radius=3e38),
+        strict=True,
+    ):
+        assert_same_bits(got, wanted)
+
+
 # --- farthest point sampling
 
 
@@ -205,6 +215,30 @@ def test_sample(device, K, use, sample):
     l2 = LENGTHS2 if use else None
     got, idx = sample(*to(device, points, l2), K=K)
     wanted = sampled(points, l2.tolist() if use else [P2] * len(points), picks)
+    assert_same_bits(idx, wanted[1])
+    assert_same_bits(got, wanted[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.uint8, torch.float32, torch.float16])
+def test_sample_truncates_numbers(device, dtype):
+    """As PyTorch3D does, where `K=0.3 * lengths` is a tensor of floats."""
+    _, points = batch(P1, P2)
+    part = 0.75 if dtype.is_floating_point else 0
+    picks = torch.arange(len(points)) % 4
+    wanted = sampled(points, LENGTHS2.tolist(), picks.tolist())
+    told = LENGTHS2.to(dtype) + part, picks.to(dtype) + part
+    got, idx = sample_farthest_points(points.to(device), *to(device, *told))
+    assert_same_bits(idx, wanted[1])
+    assert_same_bits(got, wanted[0])
+    listed = sample_farthest_points(*to(device, points, LENGTHS2), K=told[1].tolist())
+    assert_same_bits(listed[1], wanted[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_sample_of_integers(device, dtype):
+    points = torch.randint(9, (2, 30, 3), generator=torch.Generator().manual_seed(0)).to(dtype)
+    got, idx = sample_farthest_points(points.to(device), K=7)
+    wanted = sample_farthest_points(points.float().to(device), K=7)
     assert_same_bits(idx, wanted[1])
     assert_same_bits(got, wanted[0])
 
@@ -317,10 +351,11 @@ def test_empty(device, clouds, rows, size, use, norm):
             assert bool((got.dists == 0).all())
         grads = torch.autograd.grad(got.dists.sum() + got.knn.sum(), (p1, p2), allow_unused=True)
         assert all(g is None or bool(torch.isfinite(g).all()) for g in grads)
-    if clouds and size == 0:
+    if clouds == 0 or size == 0:
         picked, idx = sample_farthest_points(p2, full2, K=4)
         assert picked.shape == (clouds, 4, 3)
-        assert idx.tolist() == [[-1] * 4] * clouds
+        assert idx.shape == (clouds, 4)
+        assert bool((idx == -1).all())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

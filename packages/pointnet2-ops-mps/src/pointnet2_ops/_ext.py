@@ -100,6 +100,7 @@ def ball_query(new_xyz: Tensor, xyz: Tensor, radius: float, nsample: int) -> Ten
     # here the arguments have other names than below
     _checks.check_pair(call, "new_xyz", new_xyz, "xyz", xyz, rank=3, dim=3, double=True)
     nsample = _checks.as_int(call, "nsample", nsample)
+    radius = _checks.as_float(call, "radius", radius, infinite=True)
     if radius == float("inf"):
         radius = torch.finfo(torch.float32).max
     _, index = mps_pointops.ball_query(

@@ -32,8 +32,8 @@ def ball_query(
             points or on the CPU; None: all.
         lengths2: How many points of `p2` are real [N], likewise.
         K: Slots per centre, >= 0. It may exceed P2.
-        radius: Radius of the balls, finite and >= 0. A point is inside when its squared distance
-            is below `fl32(fl32(radius) * fl32(radius))`.
+        radius: Radius of the balls, >= 0. A point is inside when its squared distance is below
+            `fl32(fl32(radius) * fl32(radius))`; infinity: every point at a finite distance.
         return_nn: Whether to return the points too.
         skip_points_outside_cube: Accepted; it can change no result.
 
@@ -53,7 +53,7 @@ def ball_query(
     op = "pytorch3d.ball_query"
     p1, p2 = check_pair(op, "p1", p1, "p2", p2, rank=3, double=True)
     clouds, rows, dim = p1.shape
-    K, radius = as_int(op, "K", K), as_float(op, "radius", radius)
+    K, radius = as_int(op, "K", K), as_float(op, "radius", radius, infinite=True)
     refuse_forward_mode(op, p1, p2)
     where = Rows(op, p1, p2, lengths1, lengths2)
     left, right = searched(p1, p2)

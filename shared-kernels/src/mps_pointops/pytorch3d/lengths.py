@@ -16,14 +16,17 @@ def check_lengths(
 ) -> Tensor:
     """Lengths [N], int64, on the device of the points [N, P, D], each from 0 to P.
 
-    A tensor on the CPU is looked at. On MPS that would cost a read-back: there values out of range
-    count as 0 or P, and MPS_POINTOPS_CHECK_INDICES=1 turns the check on. `on_host`: the caller
-    reads them anyhow and checks them itself; they stay where they are.
+    `on_host`: the caller reads them anyhow and checks them itself; they stay where they are, and
+    other real dtypes are truncated. Else a tensor on the CPU is looked at. On MPS that would cost
+    a read-back: there values out of range count as 0 or P, and MPS_POINTOPS_CHECK_INDICES=1 turns
+    the check on.
     """
     if not isinstance(value, Tensor):
         fail_type(op, name, "a torch.Tensor or None", type(value).__name__)
     lengths: Tensor = value
-    if lengths.dtype not in (torch.int64, torch.int32):
+    if on_host:
+        check_number(op, name, lengths)
+    elif lengths.dtype not in (torch.int64, torch.int32):
         fail_type(op, name, "int64 or int32", str(lengths.dtype))
     clouds, size = points.shape[:2]
     if lengths.dim() != 1 or lengths.shape[0] != clouds:
@@ -37,6 +40,12 @@ def check_lengths(
     if clouds and may_look_at(lengths):
         check_range(op, name, torch.stack(around_zero(lengths)).tolist(), points_name, size)
     return lengths.clamp(min=0, max=size).to(points.device)
+
+
+def check_number(op: str, name: str, values: Tensor) -> None:
+    """Numbers that can be truncated to integers."""
+    if values.is_complex() or values.dtype == torch.bool:
+        fail_type(op, name, "numbers", str(values.dtype))
 
 
 def check_range(op: str, name: str, lengths: list[int], points_name: str, size: int) -> None:

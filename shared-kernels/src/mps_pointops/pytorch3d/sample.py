@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
@@ -14,15 +15,15 @@ from mps_pointops._checks import (
     check_points,
     check_same_device,
     check_same_size,
-    fail_type,
     fail_value,
 )
 from mps_pointops._rules import Rule, Ties
 from mps_pointops.ops.fps.fps import fps
 from mps_pointops.pytorch3d.gather import masked_gather
-from mps_pointops.pytorch3d.lengths import check_lengths, check_range
+from mps_pointops.pytorch3d.lengths import check_lengths, check_number, check_range
 
 _OP = "pytorch3d.sample_farthest_points"
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def sample_farthest_points(
@@ -34,12 +35,12 @@ def sample_farthest_points(
     """Pick points of every cloud one by one, each the farthest from those already picked.
 
     Args:
-        points: Clouds [N, P, D], any D >= 1; float32, float16, bfloat16 or, on the CPU, float64
-            (all converted to float32); on cpu or mps.
-        lengths: How many points of each cloud are real [N], int64 or int32, on the device of the
-            points or on the CPU; None: all.
-        K: Picks per cloud, >= 0: a number, or one number a cloud as a list or tensor [N]. It may
-            exceed the size of the cloud, of which all points are then picked.
+        points: Clouds [N, P, D], any D >= 1; float32, float16, bfloat16, integers or, on the CPU,
+            float64 (all converted to float32); on cpu or mps.
+        lengths: How many points of each cloud are real [N], numbers (truncated), on the device of
+            the points or on the CPU; None: all.
+        K: Picks per cloud, >= 0: an integer, or one number a cloud (truncated) as a list or tensor
+            [N]. It may exceed the size of the cloud, of which all points are then picked.
         random_start_point: First pick drawn from torch's generator of the device; else the first
             point.
 
@@ -56,14 +57,19 @@ def sample_farthest_points(
     The picked points have a gradient in `points`, indices have none. The device is read once if
     `lengths` or `K` is a tensor there, else never. Contract: `pytorch3d/README.md`.
     """
+    if isinstance(points, Tensor) and points.dtype in _INTEGERS:
+        points = points.to(torch.float32)
     points = check_points(_OP, "points", points, rank=3, double=True).to(torch.float32)
     if lengths is not None:
         lengths = check_lengths(_OP, "lengths", lengths, "points", points, on_host=True)
     sizes, picks = _on_host(points, lengths, K)
+    # no clouds, but picks of them
+    most = max(picks, default=0 if isinstance(K, (Tensor, Sequence)) else as_int(_OP, "K", K))
     if points.device.type == "meta":
-        idx = points.new_empty((points.shape[0], max(picks, default=0)), dtype=torch.int64)
+        idx = points.new_empty((points.shape[0], most), dtype=torch.int64)
     else:
-        idx = _picked(points.detach(), sizes, picks, lengths is not None, bool(random_start_point))
+        padded, random = lengths is not None, bool(random_start_point)
+        idx = _picked(points.detach(), sizes, picks, most, padded, random)
     return masked_gather(points, idx), idx
 
 
@@ -88,8 +94,7 @@ def _check_picks(points: Tensor, K: Any) -> Tensor | list[Any]:
     if isinstance(K, Tensor) and K.dim() == 0:
         K = K.expand(clouds)
     if isinstance(K, Tensor):
-        if K.dtype not in (torch.int64, torch.int32):
-            fail_type(_OP, "K", "int64 or int32", str(K.dtype))
+        check_number(_OP, "K", K)
         if K.dim() != 1:
             fail_value(_OP, "K", f"a number or of shape [{clouds}]", f"shape {list(K.shape)}")
         if K.device.type != "cpu":
@@ -98,16 +103,16 @@ def _check_picks(points: Tensor, K: Any) -> Tensor | list[Any]:
         return K.detach().to(torch.int64)
     if isinstance(K, Sequence) and not isinstance(K, (str, bytes)):
         check_same_size(_OP, "K", "batch size", len(K), "points", clouds)
-        return list(K)
+        return [int(k) if isinstance(k, float) and math.isfinite(k) else k for k in K]
     return [as_int(_OP, "K", K)] * clouds
 
 
 def _picked(
-    points: Tensor, sizes: list[int], picks: list[int], padded: bool, random: bool
+    points: Tensor, sizes: list[int], picks: list[int], most: int, padded: bool, random: bool
 ) -> Tensor:
-    """Indices [N, max K]; -1 in slots without a pick."""
+    """Indices [N, most]; -1 in slots without a pick."""
     clouds, size, dim = points.shape
-    most, device = max(picks, default=0), points.device
+    device = points.device
     counts = [min(k, n) for k, n in zip(picks, sizes, strict=True)]
     equal = not random and all(n == size for n in sizes) and len(set(counts)) <= 1
     total = sum(counts)
