@@ -9,7 +9,16 @@ import torch_geometric
 from pyg_compare import clouds, features, same, same_model
 from torch_geometric.data import Data
 from torch_geometric.index import index2ptr
-from torch_geometric.nn import HeteroDictLinear, HeteroLinear, Node2Vec, knn, knn_graph
+from torch_geometric.nn import (
+    HeteroDictLinear,
+    HeteroLinear,
+    Node2Vec,
+    fps,
+    knn,
+    knn_graph,
+    nearest,
+    radius_graph,
+)
 from torch_geometric.transforms import RootedRWSubgraph
 from torch_geometric.utils import dropout_path, to_undirected
 
@@ -47,6 +56,21 @@ def test_last_clouds_missing_on_one_side():
     assert torch.equal(batch_x[edges[1]], batch_y[edges[0]])
     edges = same(lambda x, y, bx, by: knn(x, y, 3, bx, by), y, x, batch_y, batch_x)
     assert edges.shape == (2, 22 * 3)
+
+
+def test_batch_vectors_that_are_not_sorted():
+    """Their pointers join clouds on the CPU."""
+    pos = torch.rand(6, 3, device="mps")
+    batch = torch.tensor([0, 1, 0, 1, 0, 1], device="mps")
+    for call in (
+        lambda: fps(pos, batch),
+        lambda: knn(pos, pos, 2, batch, batch),
+        lambda: knn_graph(pos, 2, batch, batch_size=2),
+        lambda: radius_graph(pos, 5.0, batch),
+        lambda: nearest(pos, pos, batch, batch),
+    ):
+        with pytest.raises(ValueError, match="sort the points"):
+            call()
 
 
 def test_strided_and_one_axis_coordinates():

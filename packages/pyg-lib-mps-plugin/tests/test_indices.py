@@ -63,3 +63,26 @@ def test_pointers_of_narrow_and_wrong_batch_vectors():
     for wrong, size in ((index.float(), 3), (index[None], 3), (index, -2)):
         with pytest.raises(ValueError, match="indices must be a vector of integers"):
             torch._convert_indices_from_coo_to_csr(wrong, size)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_pointers_of_unsorted_batch_vectors_are_refused(pyg, narrow):
+    """They would join clouds: PyG looks at no order, and no search can see it later."""
+    x = torch.rand(6, 3, device="mps")
+    for rows in ([0, 1, 0, 1, 0, 1], [1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [2, 1, 1, 1, 1, 1]):
+        index = torch.tensor(rows, dtype=torch.int32 if narrow else torch.int64, device="mps")
+        for size in (max(rows) + 1, 5):
+            with mps_emulator.count_readbacks() as reads:
+                ptr = torch._convert_indices_from_coo_to_csr(index, size, out_int32=narrow)
+            assert reads.count == 0
+            assert ptr.dtype == index.dtype
+            assert 0 <= int(ptr.cpu().min()) <= int(ptr.cpu().max()) <= 6
+            for call in (
+                lambda p: pyg.fps(x, p),
+                lambda p: pyg.knn(x, x, p, p, 2),
+                lambda p: pyg.radius(x, x, p, p, 1.0),
+                lambda p: pyg.nearest(x, x, p, p),
+                lambda p: pyg.knn(x, x, p, torch.tensor([0, 3, 6], device="mps"), 2),
+            ):
+                with pytest.raises(ValueError, match=r"ptr.* must be ascending .* sort the points"):
+                    call(ptr)

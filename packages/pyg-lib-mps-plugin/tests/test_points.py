@@ -147,6 +147,23 @@ def test_input_that_the_wrappers_let_through(pyg):
         )
 
 
+def test_messages_name_the_operator_and_its_arguments(pyg):
+    x = cloud(20, 3).to("mps")
+    ptr = torch.tensor([0, 9, 20], device="mps")
+    for name, text, call in (
+        ("fps", "ratio must be finite", lambda: pyg.fps(x, ptr, -0.5)),
+        ("fps", "src must be", lambda: pyg.fps(x > 0, ptr)),
+        ("fps", r"ptr must be on the device of src", lambda: pyg.fps(x.cpu(), ptr)),
+        ("knn", "k must be at least 0", lambda: pyg.knn(x, x, ptr, ptr, -1)),
+        ("knn", "y must be of the dimension", lambda: pyg.knn(x, x[:, :2])),
+        ("radius", "max_num_neighbors must be", lambda: pyg.radius(x, x, ptr, ptr, 1.0, -1)),
+        ("radius", "ptr_x must be ascending", lambda: pyg.radius(x, x, ptr[:2], ptr, 1.0)),
+        ("random_walk", "seed must be a vector", lambda: pyg.random_walk(ptr, ptr, ptr[0], 2, 1, 1)),
+    ):
+        with pytest.raises((ValueError, TypeError), match=f"^pyg::{name}: {text}"):
+            call()
+
+
 def test_cosine(pyg):
     torch.manual_seed(0)
     x, y = torch.randn(20, 3), torch.randn(9, 3)

@@ -24,9 +24,10 @@ class Names:
     batch_y: str = "batch_y"
 
 
-# Functions of torch_cluster with other arguments than those of `flat`.
+# Functions of torch_cluster and pyg-lib with other arguments than those of `flat`.
 _OTHERS = {
     "fps": Names("fps", "src"),
+    "pyg::fps": Names("pyg::fps", "src"),
     "knn_graph": Names("knn_graph", "x", "x", "batch", "batch"),
     "radius_graph": Names("radius_graph", "x", "x", "batch", "batch"),
 }

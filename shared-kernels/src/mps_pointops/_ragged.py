@@ -51,7 +51,8 @@ def check_ends(op: str, name: str, ordered: int, begin: int, end: int, size: int
     """A ptr must ascend from 0 to the number of points."""
     if begin != 0 or end != size or not ordered:
         got = f"{begin} to {end}" if ordered else "values that descend"
-        fail_value(op, name, f"ascending from 0 to {size}", got)
+        hint = "if it was made of a batch vector, sort the points by that first" if begin else ""
+        fail_value(op, name, f"ascending from 0 to {size}", got, hint)
 
 
 def check_ptr(op: str, name: str, ptr: Tensor, points_name: str, points: Tensor) -> Tensor:

@@ -28,7 +28,9 @@ def convert_indices_from_coo_to_csr(
 ) -> Tensor:
     """`aten::_convert_indices_from_coo_to_csr`: where each of `size` rows begins [size + 1].
 
-    Rows must be sorted, as for torch's own kernel.
+    Rows must be sorted, as for torch's own kernel. Pointers of rows that are not would join clouds
+    without a word. They are turned round, which is in range, needs no read-back, and is refused by
+    every operator that takes pointers of clouds.
     """
     if indices.dtype not in _INTEGERS or indices.dim() != 1 or size < 0:
         got = f"{indices.dtype} of shape {list(indices.shape)} and size {size}"
@@ -38,8 +40,10 @@ def convert_indices_from_coo_to_csr(
         )
     if indices.dtype != torch.int32:
         indices = indices.to(torch.int64)
+    indices = indices.detach().contiguous()
     rows = torch.arange(size + 1, device=indices.device, dtype=indices.dtype)
-    return torch.searchsorted(indices.detach().contiguous(), rows, out_int32=out_int32)
+    ptr = torch.searchsorted(indices, rows, out_int32=out_int32)
+    return torch.where((indices[1:] >= indices[:-1]).all(), ptr, ptr.flip(0))
 
 
 def index_sort(indices: Tensor, max: int | None = None) -> tuple[Tensor, Tensor]:

@@ -59,7 +59,7 @@ def fps(src: Tensor, ptr: Tensor, ratio: float = 0.5, random_start: bool = True)
     """`pyg::fps`: ceil(float32(n) * float32(ratio)) points of every cloud of n."""
     part = torch.tensor(ratio, dtype=torch.float32, device="cpu")
     picked: Tensor = _points.flat_fps(
-        src, None, ptr, part, random_start, None, _FMA_XYZ, _LOWEST_INDEX
+        src, None, ptr, part, random_start, None, _FMA_XYZ, _LOWEST_INDEX, "pyg::fps"
     )
     return picked
 
@@ -76,7 +76,10 @@ def knn(
     """`pyg::knn`: by distance, then index."""
     ptr_x, ptr_y = _two_pointers("knn", ptr_x, ptr_y, x, y)
     rule = _COSINE if cosine else _FMA_XYZ
-    edges: Tensor = _points.flat_knn(x, y, None, None, ptr_x, ptr_y, min(k, _MOST), None, rule)
+    most = min(k, _MOST)
+    edges: Tensor = _points.flat_knn(
+        x, y, None, None, ptr_x, ptr_y, most, None, rule, False, "pyg::knn"
+    )
     return edges
 
 
@@ -93,9 +96,8 @@ def radius(
     """`pyg::radius`: the first `max_num_neighbors` inside, in the order of `x`."""
     ptr_x, ptr_y = _two_pointers("radius", ptr_x, ptr_y, x, y)
     most = min(max_num_neighbors, _MOST)
-    edges: Tensor = _points.flat_radius(
-        x, y, None, None, ptr_x, ptr_y, r, most, None, ignore_same_index, _FMA_XYZ
-    )
+    limits = (r, most, None, ignore_same_index, _FMA_XYZ, False, "pyg::radius")
+    edges: Tensor = _points.flat_radius(x, y, None, None, ptr_x, ptr_y, *limits)
     return edges
 
 
@@ -131,6 +133,8 @@ def random_walk(
     """
     for name, t in (("rowptr", rowptr), ("col", col), ("seed", seed)):
         check_integers("random_walk", name, t)
+    if seed.dim() != 1:
+        fail("random_walk", "seed", "a vector", f"shape {list(seed.shape)}")
     if seed.device.type == "cpu":
         fail("random_walk", "seed", "on mps, as the graph is", "device cpu")
     rowptr, col = (t.to(seed.device, torch.int64) for t in (rowptr, col))
