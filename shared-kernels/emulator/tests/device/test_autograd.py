@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -154,3 +156,33 @@ def test_transforms() -> None:
         value, tangent = torch.func.jvp(lambda a: a * a, (x,), (torch.ones_like(x),))
     assert tangent.tolist() == [[2, 4], [6, 8]]
     assert value.is_mps
+
+
+END = """
+import atexit, threading, time
+main, held, freed = threading.get_ident(), threading.Event(), threading.Event()
+atexit.register(lambda: print(held.is_set(), freed.is_set()))  # the last to run
+import mps_emulator
+mps_emulator.install()
+import torch
+
+class Slow:
+    def __del__(self):
+        if threading.get_ident() != main:
+            held.set()
+            time.sleep(0.3)
+            freed.set()
+
+x = torch.ones(3, device="mps", requires_grad=True)
+while not held.wait(0.01):  # until the worker, not this thread, is the last to let go
+    torch._C._stash_obj_in_tls("slow", Slow())
+    x.neg().sum().backward()
+    torch._C._stash_obj_in_tls("slow", None)
+"""
+
+
+def test_the_worker_is_at_rest_when_python_ends() -> None:
+    """Otherwise it may need Python when there is none, and the process is aborted."""
+    command = [sys.executable, "-c", END]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True\n", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import time
@@ -35,6 +36,17 @@ def load(*, autograd_may_have_run: bool) -> None:
     _set_tables()
     if autograd_may_have_run:
         torch.ops.mps_emulator.start_autograd()
+    _rest_at_exit()
+
+
+def _rest_at_exit() -> None:
+    process = os.getpid()
+
+    def rest() -> None:
+        if os.getpid() == process:  # a forked child has no worker to wait for
+            torch.ops.mps_emulator.finish_autograd()
+
+    atexit.register(rest)
 
 
 def _set_tables() -> None:

@@ -66,5 +66,6 @@ void install_hooks();
 
 // --- engine.cpp ---
 void start_autograd();
+void finish_autograd();
 
 }  // namespace mps_emulator

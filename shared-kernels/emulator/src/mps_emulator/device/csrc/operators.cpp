@@ -166,6 +166,7 @@ TORCH_LIBRARY(mps_emulator, m) {
         [](std::vector<std::string> operators) { run_whole(operators); });
   m.def("set_cpu_fallback(bool enabled) -> ()", set_cpu_fallback);
   m.def("start_autograd() -> ()", start_autograd);
+  m.def("finish_autograd() -> ()", finish_autograd);
   m.def("log_open() -> ()", log_open);
   m.def("log_take(bool close) -> str[]", log_take);
   m.def("take_overruns() -> str[]", take_overruns);
