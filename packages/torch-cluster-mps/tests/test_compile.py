@@ -54,6 +54,46 @@ def test_fullgraph(device, dynamic):
                 assert_same_bits(got, wanted)
 
 
+def _with_numbers_as_tensors(x, batch, row, col, number, part):
+    tc = torch_cluster
+    clouds, nodes = batch.max() + 1, row.max() + 1
+    return [
+        tc.fps(x, batch, 0.3, False, batch_size=clouds),
+        tc.knn(x, x, number, batch, batch, batch_size=clouds),
+        tc.knn_graph(x, number, batch, batch_size=clouds),
+        tc.radius(x, x, part, batch, batch, number, batch_size=clouds),
+        tc.radius_graph(x, part, batch, max_num_neighbors=number, batch_size=clouds),
+        tc.graclus_cluster(row[:2], row[:2], None, nodes),
+        tc.random_walk(row, col, row, number, part, part, num_nodes=nodes),
+    ]
+
+
+def test_numbers_as_tensors(device):
+    """Such as a cutoff that is learned, or `batch.max() + 1`: without a warning, compiled too."""
+    x, batch, row, col = _data(device)
+    batch, row, col = batch.int(), row.int(), col.int()
+    part = torch.tensor([0.4], device=device, requires_grad=True)
+    number = torch.tensor(4, device=device)
+    plain = _with_numbers_as_tensors(x, batch, row, col, 4, 0.4)
+    compiled = torch.compile(_with_numbers_as_tensors, backend="aot_eager")
+    for call in (_with_numbers_as_tensors, compiled):
+        for got, wanted in zip(call(x, batch, row, col, number, part), plain, strict=True):
+            assert_same_bits(got, wanted)
+
+
+def test_tensors_that_are_no_number(device):
+    x = torch.rand(4, 3, device=device)
+    row = torch.arange(4, device=device)
+    for call, name in (
+        (lambda r: torch_cluster.radius(x, x, r), "r"),
+        (lambda r: torch_cluster.radius_graph(x, r), "r"),
+        (lambda p: torch_cluster.random_walk(row, row, row, 2, p), "p"),
+    ):
+        for wrong in (torch.ones(4), torch.ones(0), torch.complex(torch.ones(1), torch.ones(1))):
+            with pytest.raises(TypeError, match=f"{name} must be a number, got a tensor of"):
+                call(wrong.to(device))
+
+
 def test_gradients_pass_beside_indices(device):
     def energy(x, batch):
         edges = torch_cluster.radius_graph(x, 0.5, batch)

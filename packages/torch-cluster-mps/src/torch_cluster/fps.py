@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import check_kinds
+from torch_cluster._numbers import number_of
 
 
 # TorchScript picks one of these by the types of the arguments.
@@ -89,6 +90,7 @@ def fps(  # type: ignore[no-redef]
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         vectors = {"batch": batch, "ptr": None if isinstance(ptr, list | tuple) else ptr}
         check_kinds("fps", {"src": src}, vectors, {}, {"batch_size": batch_size})
+        batch_size = number_of("fps", "batch_size", batch_size)
         if ratio is not None and not isinstance(ratio, Tensor):
             check_kinds("fps", {}, numbers={"ratio": ratio})
         if isinstance(ptr, list | tuple):

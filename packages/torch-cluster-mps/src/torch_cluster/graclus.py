@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import check_kinds
+from torch_cluster._numbers import number_of
 
 
 def graclus_cluster(
@@ -26,5 +27,6 @@ def graclus_cluster(
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         tensors, count = {"row": row, "col": col}, {"num_nodes": num_nodes}
         check_kinds("graclus_cluster", tensors, {"weight": weight}, {}, count)
+        num_nodes = number_of("graclus_cluster", "num_nodes", num_nodes)
     cluster: Tensor = torch.ops.mps_pointops.graclus_cluster(row, col, weight, num_nodes)
     return cluster

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import check_kinds
+from torch_cluster._numbers import number_of
 
 
 def knn(
@@ -43,6 +44,8 @@ def knn(
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         vectors = {"batch_x": batch_x, "batch_y": batch_y}
         check_kinds("knn", {"x": x, "y": y}, vectors, {"k": k}, {"batch_size": batch_size})
+        k = number_of("knn", "k", k)
+        batch_size = number_of("knn", "batch_size", batch_size)
     edges: Tensor = torch.ops.mps_pointops.flat_knn(
         x, y, batch_x, batch_y, None, None, k, batch_size, 3 if cosine else 1, False, "knn"
     )
@@ -89,6 +92,8 @@ def knn_graph(
     )
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         check_kinds("knn_graph", {"x": x}, {"batch": batch}, {"k": k}, {"batch_size": batch_size})
+        k = number_of("knn_graph", "k", k)
+        batch_size = number_of("knn_graph", "batch_size", batch_size)
     rule = 3 if cosine else 1
     reverse = flow == "source_to_target"
     edges: Tensor = (

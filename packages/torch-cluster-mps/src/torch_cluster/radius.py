@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import check_kinds
+from torch_cluster._numbers import number_of
 
 
 def radius(
@@ -47,6 +48,9 @@ def radius(
         vectors = {"batch_x": batch_x, "batch_y": batch_y}
         counts = {"max_num_neighbors": max_num_neighbors, "batch_size": batch_size}
         check_kinds("radius", {"x": x, "y": y}, vectors, {}, counts, {"r": r})
+        r = number_of("radius", "r", r)
+        max_num_neighbors = number_of("radius", "max_num_neighbors", max_num_neighbors)
+        batch_size = number_of("radius", "batch_size", batch_size)
     edges: Tensor = torch.ops.mps_pointops.flat_radius(
         x,
         y,
@@ -105,6 +109,9 @@ def radius_graph(
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         counts = {"max_num_neighbors": max_num_neighbors, "batch_size": batch_size}
         check_kinds("radius_graph", {"x": x}, {"batch": batch}, {}, counts, {"r": r})
+        r = number_of("radius_graph", "r", r)
+        max_num_neighbors = number_of("radius_graph", "max_num_neighbors", max_num_neighbors)
+        batch_size = number_of("radius_graph", "batch_size", batch_size)
     reverse = flow == "source_to_target"
     edges: Tensor = torch.ops.mps_pointops.flat_radius(
         x,

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import check_kinds
+from torch_cluster._numbers import number_of
 
 
 def random_walk(
@@ -44,6 +45,9 @@ def random_walk(
         tensors = {"row": row, "col": col, "start": start}
         counts, count = {"walk_length": walk_length}, {"num_nodes": num_nodes}
         check_kinds("random_walk", tensors, {}, counts, count, {"p": p, "q": q})
+        walk_length = number_of("random_walk", "walk_length", walk_length)
+        num_nodes = number_of("random_walk", "num_nodes", num_nodes)
+        p, q = number_of("random_walk", "p", p), number_of("random_walk", "q", q)
     nodes, edges = torch.ops.mps_pointops.random_walk_coo(
         row, col, start, walk_length, p, q, coalesced, num_nodes
     )

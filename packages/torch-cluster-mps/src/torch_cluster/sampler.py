@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import check_kinds
+from torch_cluster._numbers import number_of
 
 
 def neighbor_sampler(start: Tensor, rowptr: Tensor, size: float) -> Tensor:
@@ -21,6 +22,7 @@ def neighbor_sampler(start: Tensor, rowptr: Tensor, size: float) -> Tensor:
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         tensors = {"start": start, "rowptr": rowptr}
         check_kinds("neighbor_sampler", tensors, numbers={"size": size})
+        size = number_of("neighbor_sampler", "size", size)
     count, factor = (-1, size) if size <= 1 else (int(size), -1.0)
     edges: Tensor = torch.ops.mps_pointops.neighbor_sampler(start, rowptr, count, factor)
     return edges
