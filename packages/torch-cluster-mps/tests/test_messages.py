@@ -81,6 +81,14 @@ def test_points_of_the_wrong_dtype_or_shape(case, device):
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_sparse_tensors(case):
+    name, arguments = _arguments(case, "cpu")
+    for argument in (*POINTS[name], *VECTORS[name]):
+        text = rf"{argument} must be a dense \(strided\) tensor, got torch.sparse_coo"
+        _refused(name, arguments, {argument: arguments[argument].to_sparse()}, TypeError, text)
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_points_on_two_devices(case, device):
     name, arguments = _arguments(case, device)
     other = "mps" if device == "cpu" else "cpu"

@@ -95,7 +95,10 @@ def check_kinds(
     What they hold is checked by the operator.
     """
     for name, value in (*tensors.items(), *(optional or {}).items()):
-        if not isinstance(value, Tensor) and (value is not None or name in tensors):
+        if isinstance(value, Tensor):
+            if value.layout is not torch.strided:
+                fail_type(op, name, "a dense (strided) tensor", str(value.layout))
+        elif value is not None or name in tensors:
             fail_type(op, name, "a torch.Tensor", type(value).__name__)
     for name, value in (*(integers or {}).items(), *(optional_integers or {}).items()):
         if type(value) is int or (value is None and name not in (integers or {})):
