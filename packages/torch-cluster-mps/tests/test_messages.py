@@ -107,6 +107,26 @@ def test_batch_of_the_wrong_kind(case, device, wrong):
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
+def test_batch_of_narrow_integers(case, device, dtype):
+    """As the original's searches take them."""
+    name, arguments = _arguments(case, device)
+    clouds = 100 if dtype == torch.int8 else 200
+    batch = torch.arange(2 * clouds) // 2
+    points = torch.rand(2 * clouds, 3, generator=torch.Generator().manual_seed(0)).to(device)
+    arguments |= dict.fromkeys(POINTS[name], points)
+    results = []
+    for kind in (torch.int64, dtype):
+        vectors = dict.fromkeys(VECTORS[name], batch.to(kind).to(device))
+        results.append(getattr(torch_cluster, name)(**{**arguments, **vectors}))
+    assert torch.equal(*results)
+    if name == "fps":
+        each = torch.full((clouds,), 0.5, device=device)
+        vectors["ratio"] = each
+        assert torch.equal(getattr(torch_cluster, name)(**{**arguments, **vectors}), results[0])
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_batch_of_the_wrong_dtype_or_shape(case, device):
     name, arguments = _arguments(case, device)
     for vector in VECTORS[name]:

@@ -190,16 +190,24 @@ def check_pair(
 
 
 def check_batch(op: str, name: str, batch: Any, points: Tensor, points_name: str) -> Tensor:
-    """A vector of cloud numbers, one a point, beside its points. Order is checked by the caller."""
+    """A vector of cloud numbers, one a point, beside its points. Order is checked by the caller.
+
+    Returns:
+        The vector, in int64 or int32; narrower integers are widened.
+    """
     if not isinstance(batch, Tensor):
         fail_type(op, name, "a torch.Tensor", type(batch).__name__)
-    if batch.dtype not in (torch.int64, torch.int32):
-        fail_type(op, name, "int64 or int32", str(batch.dtype))
-    if batch.dim() != 1 or batch.shape[0] != points.shape[0]:
+    numbers: Tensor = batch
+    if numbers.dtype in (torch.int16, torch.int8, torch.uint8):
+        numbers = numbers.to(torch.int64)
+    elif numbers.dtype not in (torch.int64, torch.int32):
+        hint = "convert it with .long()" if numbers.dtype.is_floating_point else ""
+        fail_type(op, name, "int64 or int32", str(numbers.dtype), hint)
+    if numbers.dim() != 1 or numbers.shape[0] != points.shape[0]:
         wanted = f"of shape [{points.shape[0]}], one cloud number a row of {points_name}"
-        fail_value(op, name, wanted, f"shape {list(batch.shape)}")
-    check_same_device(op, name, batch, points_name, points)
-    return batch
+        fail_value(op, name, wanted, f"shape {list(numbers.shape)}")
+    check_same_device(op, name, numbers, points_name, points)
+    return numbers
 
 
 def check_index(op: str, name: str, index: Any, rank: int, features: Tensor, size: int) -> Tensor:

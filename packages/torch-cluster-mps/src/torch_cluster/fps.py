@@ -65,7 +65,7 @@ def fps(  # type: ignore[no-redef]
 
     Args:
         src: Points [N, ...], flattened to [N, D]; any real dtype.
-        batch: Cloud of every point [N], sorted, int64 or int32; None: one cloud.
+        batch: Cloud of every point [N], sorted integers; None: one cloud.
         ratio: Part of each cloud: a number, a tensor of one number, or one number per cloud [B];
             None: 0.5. `ceil(n * ratio)` of n points are picked, computed in the dtype of `ratio`,
             which for a number is that of `src`. Above 1, picks repeat.

@@ -23,7 +23,7 @@ def knn(
         x: Reference points [N, D] or [N]; any real dtype.
         y: Queries [M, D] or [M], same device and D.
         k: Neighbours per query, any number. A cloud with fewer points gives all it has.
-        batch_x: Cloud of every row of `x` [N], sorted, int64 or int32; None: all in cloud 0.
+        batch_x: Cloud of every row of `x` [N], sorted integers; None: all in cloud 0.
         batch_y: Cloud of every row of `y` [M], likewise.
         cosine: Distance `1 - x·y / (|x| |y|)` in place of the Euclidean one; a zero vector is
             nobody's neighbour and has none.
@@ -67,7 +67,7 @@ def knn_graph(
     Args:
         x: Points [N, D] or [N]; any real dtype.
         k: Neighbours per point.
-        batch: Cloud of every point [N], sorted, int64 or int32; None: one cloud.
+        batch: Cloud of every point [N], sorted integers; None: one cloud.
         loop: Whether a point counts as its own neighbour. Without, k + 1 are searched and the
             point itself is left out; where more than k points lie in its place it may not be
             among them, and has k + 1 neighbours.

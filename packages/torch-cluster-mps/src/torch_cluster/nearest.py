@@ -17,7 +17,7 @@ def nearest(
     Args:
         x: Points [N, D] or [N]; any real dtype.
         y: Points to choose from [M, D] or [M], same device and D.
-        batch_x: Cloud of every row of `x` [N], sorted, int64 or int32; None: all in cloud 0.
+        batch_x: Cloud of every row of `x` [N], sorted integers; None: all in cloud 0.
         batch_y: Cloud of every row of `y` [M], likewise.
 
     Returns:

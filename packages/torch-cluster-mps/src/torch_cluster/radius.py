@@ -25,7 +25,7 @@ def radius(
         y: Queries [M, D] or [M], same device and D.
         r: Radius. A point is inside when its squared distance is below the square of r, which is
             computed in float64 and rounded once.
-        batch_x: Cloud of every row of `x` [N], sorted, int64 or int32; None: all in cloud 0.
+        batch_x: Cloud of every row of `x` [N], sorted integers; None: all in cloud 0.
         batch_y: Cloud of every row of `y` [M], likewise.
         max_num_neighbors: Edges per query at most, the first in the order of `x`; None: no limit.
             The default of 32 leaves edges out without a word.
@@ -84,7 +84,7 @@ def radius_graph(
     Args:
         x: Points [N, D] or [N]; any real dtype.
         r: Radius, as in `radius`.
-        batch: Cloud of every point [N], sorted, int64 or int32; None: one cloud.
+        batch: Cloud of every point [N], sorted integers; None: one cloud.
         loop: Whether a point counts as its own neighbour. Without, it is left out before counting.
         max_num_neighbors: Neighbours per point at most, the first in the order of `x`; None: no
             limit. The default of 32 leaves edges out without a word.
