@@ -144,14 +144,124 @@ def test_checks_and_their_order(device, call):
 
 def test_functions_ask_for_contiguous_tensors(device):
     xyz, features, idx, _ = _arguments(device)
-    with pytest.raises(RuntimeError, match="points must be a contiguous tensor"):
+    with pytest.raises(RuntimeError, match="xyz must be a contiguous tensor"):
         pointnet2_utils.furthest_point_sample(xyz.transpose(0, 1), 4)
-    with pytest.raises(RuntimeError, match="points must be a contiguous tensor"):
+    with pytest.raises(RuntimeError, match="features must be a contiguous tensor"):
         pointnet2_utils.grouping_operation(xyz.transpose(1, 2), idx)
     with pytest.raises(RuntimeError, match="new_xyz must be a contiguous tensor"):
         pointnet2_utils.ball_query(0.5, 4, xyz, features.transpose(1, 2))
     with pytest.raises(RuntimeError, match=r"idx must be an int tensor, got torch\.float32"):
         pointnet2_utils.gather_operation(features, idx[:, :, 0].contiguous().float())
+
+
+def _index_calls(device):
+    """Functions of features and indices: name, what it calls the features, its call, an index."""
+    _, features, idx, weight = _arguments(device)
+    flat = idx[:, :, 0].contiguous()
+    grad = features[:, :, :7].contiguous()
+    groups = grad.unsqueeze(3).repeat(1, 1, 1, 3)
+    pu = pointnet2_utils
+    return [
+        ("gather_operation", "features", pu.gather_operation, features, flat),
+        ("grouping_operation", "features", pu.grouping_operation, features, idx),
+        (
+            "three_interpolate",
+            "features",
+            lambda f, i: pu.three_interpolate(f, i, weight),
+            features,
+            idx,
+        ),
+        ("gather_points", "points", _ext.gather_points, features, flat),
+        ("group_points", "points", _ext.group_points, features, idx),
+        (
+            "three_interpolate",
+            "points",
+            lambda f, i: _ext.three_interpolate(f, i, weight),
+            features,
+            idx,
+        ),
+        (
+            "gather_points_grad",
+            "grad_out",
+            lambda f, i: _ext.gather_points_grad(f, i, 20),
+            grad,
+            flat,
+        ),
+        (
+            "group_points_grad",
+            "grad_out",
+            lambda f, i: _ext.group_points_grad(f, i, 20),
+            groups,
+            idx,
+        ),
+        (
+            "three_interpolate_grad",
+            "grad_out",
+            lambda f, i: _ext.three_interpolate_grad(f, i, weight, 20),
+            grad,
+            idx,
+        ),
+    ]
+
+
+def test_errors_name_the_arguments_of_the_call(device, monkeypatch):
+    monkeypatch.setenv("MPS_POINTOPS_CHECK_INDICES", "1")
+    other = "cpu" if device == "mps" else "mps"
+    for call, name, function, features, idx in _index_calls(device):
+        cases = [
+            (features[0], idx, ValueError, f"{name} must be a tensor of {features.dim()} axes"),
+            (features, idx[0], ValueError, f"idx must be a tensor of {idx.dim()} axes"),
+            (features, idx[:1], ValueError, rf"idx must be of the batch size of {name} \(2\)"),
+            (features, idx + 20, IndexError, "idx must be from 0 to 19, got 39"),
+            (features, idx - 1, IndexError, "idx must be from 0 to 19, got -1"),
+            (features.int(), idx, RuntimeError, f"{name} must be a float tensor"),
+            (features, idx.bool(), RuntimeError, "idx must be an int tensor"),
+            (features, idx.to(other), RuntimeError, f"idx must be on the device of {name} "),
+            (None, idx, TypeError, f"{name} must be a torch.Tensor"),
+            (features, None, TypeError, "idx must be a torch.Tensor"),
+        ]
+        for first, second, error, text in cases:
+            with pytest.raises(error, match=f"^{call}: {text}"):
+                function(first, second)
+        if name == "grad_out":
+            short = features[:, :, :5].contiguous()
+            with pytest.raises(ValueError, match=f"^{call}: idx must be of shape "):
+                function(short, idx)
+
+
+def test_errors_name_the_sizes_of_the_call(device):
+    xyz, features, idx, weight = _arguments(device)
+    flat, grad = idx[:, :, 0].contiguous(), features[:, :, :7].contiguous()
+    pu, none, pairs = pointnet2_utils, xyz[:, :0].contiguous(), idx[:, :, :2].contiguous()
+    cases = [
+        (_ext.gather_points_grad, (grad, flat, -1), "gather_points_grad: n must be at least 0"),
+        (
+            _ext.group_points_grad,
+            (grad.unsqueeze(3).repeat(1, 1, 1, 3), idx, -1),
+            "group_points_grad: n must be at least 0",
+        ),
+        (
+            _ext.three_interpolate_grad,
+            (grad, idx, weight, -1),
+            "three_interpolate_grad: m must be at least 0",
+        ),
+        (
+            pu.three_interpolate,
+            (features, pairs, weight),
+            "three_interpolate: idx must be of shape",
+        ),
+        (pu.furthest_point_sample, (xyz, -1), "furthest_point_sample: npoint must be"),
+        (pu.furthest_point_sample, (xyz[0], 4), "furthest_point_sample: xyz must be of shape"),
+        (pu.furthest_point_sample, (none, 4), "furthest_point_sample: xyz must be clouds"),
+        (_ext.furthest_point_sampling, (xyz, -1), "furthest_point_sampling: nsamples must be"),
+        (_ext.furthest_point_sampling, (xyz[0], 4), "furthest_point_sampling: points must be of"),
+        (_ext.furthest_point_sampling, (none, 4), "furthest_point_sampling: points must be clouds"),
+        (pu.three_nn, (xyz, xyz[:1]), "three_nn: known must be of the batch size of unknown "),
+        (_ext.three_nn, (xyz, xyz[:1]), "three_nn: knows must be of the batch size of unknowns "),
+    ]
+    for function, arguments, text in cases:
+        with pytest.raises(ValueError, match=f"^{text}"):
+            function(*arguments)
 
 
 def _keywords_work():

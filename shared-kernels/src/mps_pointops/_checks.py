@@ -210,7 +210,15 @@ def check_batch(op: str, name: str, batch: Any, points: Tensor, points_name: str
     return numbers
 
 
-def check_index(op: str, name: str, index: Any, rank: int, features: Tensor, size: int) -> Tensor:
+def check_index(
+    op: str,
+    name: str,
+    index: Any,
+    rank: int,
+    features: Tensor,
+    size: int,
+    features_name: str = "the features",
+) -> Tensor:
     """Indices (B, ...) into an axis of `size`, beside features of the same batch.
 
     On the CPU every index is looked at. On MPS that would cost a read-back: there a value read
@@ -223,8 +231,8 @@ def check_index(op: str, name: str, index: Any, rank: int, features: Tensor, siz
         fail_type(op, name, "int32 or int64", str(index.dtype))
     if index.dim() != rank:
         fail_value(op, name, f"a tensor of {rank} axes", f"shape {list(index.shape)}")
-    check_same_device(op, name, index, "the features", features)
-    check_same_size(op, name, "batch size", index.shape[0], "the features", features.shape[0])
+    check_same_device(op, name, index, features_name, features)
+    check_same_size(op, name, "batch size", index.shape[0], features_name, features.shape[0])
     if index.numel() and may_look_at(index):
         low, high = torch.stack(around_zero(index.detach())).tolist()
         if low < 0 or high >= size:

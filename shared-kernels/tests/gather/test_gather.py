@@ -172,7 +172,7 @@ def test_empty(device):
             ValueError,
             "index must be a tensor of 2",
         ),
-        (torch.rand(2, 3, 5), torch.zeros(3, 4).long(), ValueError, "batch size of the features"),
+        (torch.rand(2, 3, 5), torch.zeros(3, 4).long(), ValueError, "batch size of features"),
     ],
 )
 def test_bad_arguments(device, features, index, error, text):
@@ -184,12 +184,12 @@ def test_bad_arguments(device, features, index, error, text):
 
 def test_more_bad_arguments(device):
     values, index = torch.rand(2, 3, 5, device=device), torch.zeros(2, 4, device=device).long()
-    with pytest.raises(ValueError, match=r"index must be of shape \[2, 5\], as the values"):
+    with pytest.raises(ValueError, match=r"index must be of shape \[2, 5\], as values"):
         scatter_points(values, index, 7)
     with pytest.raises(ValueError, match="size must be at least 0"):
         scatter_points(values, index, -1)
     other = "cpu" if device == "mps" else "mps"
-    with pytest.raises(ValueError, match="index must be on the device of the features"):
+    with pytest.raises(ValueError, match="index must be on the device of features"):
         gather_points(values, index.to(other))
 
 

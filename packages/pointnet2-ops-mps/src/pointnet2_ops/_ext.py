@@ -12,6 +12,8 @@ from torch import Tensor
 
 import mps_pointops
 from mps_pointops import _checks
+from mps_pointops.ops.gather import gather as _features
+from mps_pointops.ops.interpolate import interpolate as _weighted
 from pointnet2_ops import options
 
 _RULE = "fma_yxz"  # how nvcc contracts the squared distance
@@ -50,26 +52,38 @@ def _coordinates(points: Tensor) -> Tensor:
 
 def gather_points(points: Tensor, idx: Tensor) -> Tensor:
     """Features [B, C, N] at indices [B, M] -> [B, C, M]."""
-    _check("gather_points", points=points, idx=idx)
-    return mps_pointops.gather_points(points.detach(), idx)
+    return _gather("gather_points", "points", points, idx)
+
+
+def _gather(call: str, name: str, points: Tensor, idx: Tensor) -> Tensor:
+    """For `call`, which calls the features `name`."""
+    _check(call, **{name: points, "idx": idx})
+    return _features.gather_named(call, name, points.detach(), "idx", idx)
 
 
 def gather_points_grad(grad_out: Tensor, idx: Tensor, n: int) -> Tensor:
     """Sums of gradients [B, C, M] at indices [B, M] -> [B, C, n]."""
-    _check("gather_points_grad", grad_out=grad_out, idx=idx)
-    return mps_pointops.scatter_points(grad_out.detach(), idx, n)
+    call = "gather_points_grad"
+    _check(call, grad_out=grad_out, idx=idx)
+    return _features.scatter_named(call, "grad_out", grad_out.detach(), "idx", idx, "n", n, 3)
 
 
 def group_points(points: Tensor, idx: Tensor) -> Tensor:
     """Features [B, C, N] at indices [B, M, S] -> [B, C, M, S]."""
-    _check("group_points", points=points, idx=idx)
-    return mps_pointops.group_points(points.detach(), idx)
+    return _group("group_points", "points", points, idx)
+
+
+def _group(call: str, name: str, points: Tensor, idx: Tensor) -> Tensor:
+    """For `call`, which calls the features `name`."""
+    _check(call, **{name: points, "idx": idx})
+    return _features.group_named(call, name, points.detach(), "idx", idx)
 
 
 def group_points_grad(grad_out: Tensor, idx: Tensor, n: int) -> Tensor:
     """Sums of gradients [B, C, M, S] at indices [B, M, S] -> [B, C, n]."""
-    _check("group_points_grad", grad_out=grad_out, idx=idx)
-    return mps_pointops.scatter_points(grad_out.detach(), idx, n)
+    call = "group_points_grad"
+    _check(call, grad_out=grad_out, idx=idx)
+    return _features.scatter_named(call, "grad_out", grad_out.detach(), "idx", idx, "n", n, 4)
 
 
 def furthest_point_sampling(points: Tensor, nsamples: int) -> Tensor:
@@ -78,7 +92,17 @@ def furthest_point_sampling(points: Tensor, nsamples: int) -> Tensor:
     Ties go as in the thread block of the CUDA kernel. Points near the origin are skipped unless
     `pointnet2_ops.options.skip_near_origin` is False.
     """
-    _check("furthest_point_sampling", points=points)
+    return _sample("furthest_point_sampling", "points", points, "nsamples", nsamples)
+
+
+def _sample(call: str, name: str, points: Tensor, size_name: str, nsamples: int) -> Tensor:
+    """For `call`, which calls its arguments by those names."""
+    _check(call, **{name: points})
+    _checks.check_points(call, name, points, rank=3, dim=3, double=True)
+    nsamples = _checks.as_int(call, size_name, nsamples)
+    if points.shape[1] == 0 and nsamples > 0 and points.shape[0] > 0:
+        shape = f"shape {list(points.shape)}"
+        _checks.fail_value(call, name, "clouds of at least one point", shape)
     index = mps_pointops.furthest_point_sample(
         _coordinates(points),
         nsamples,
@@ -109,10 +133,13 @@ def ball_query(new_xyz: Tensor, xyz: Tensor, radius: float, nsample: int) -> Ten
     return torch.where(index < 0, index[:, :, :1].clamp(min=0), index).to(torch.int32)
 
 
-def _nearest(unknowns: Tensor, knows: Tensor, squared: bool = False) -> tuple[Tensor, Tensor]:
+def _nearest(squared: bool, **points_by_name: Tensor) -> tuple[Tensor, Tensor]:
     """Distances and int32 indices: what `pointnet2_utils.three_nn` returns."""
-    _check("three_nn", unknowns=unknowns, knows=knows)
-    points = _coordinates(unknowns.detach()), _coordinates(knows.detach())
+    call = "three_nn"
+    _check(call, **points_by_name)
+    (first, unknown), (second, known) = points_by_name.items()
+    _checks.check_pair(call, first, unknown, second, known, rank=3, dim=3, double=True)
+    points = _coordinates(unknown.detach()), _coordinates(known.detach())
     distance, index = mps_pointops.three_nn(*points, rule=_RULE, squared=squared)
     return distance, index.to(torch.int32)
 
@@ -122,16 +149,24 @@ def three_nn(unknowns: Tensor, knows: Tensor) -> list[Tensor]:
 
     Points [B, n, 3] and [B, m, 3]. Missing neighbours have distance inf and index 0.
     """
-    return list(_nearest(unknowns, knows, squared=True))
+    return list(_nearest(True, unknowns=unknowns, knows=knows))
 
 
 def three_interpolate(points: Tensor, idx: Tensor, weight: Tensor) -> Tensor:
     """Weighted sums of features [B, C, m] at indices and weights [B, n, 3] -> [B, C, n]."""
-    _check("three_interpolate", points=points, idx=idx, weight=weight)
-    return mps_pointops.three_interpolate(points.detach(), idx, weight.detach())
+    return _interpolate("points", points, idx, weight)
+
+
+def _interpolate(name: str, points: Tensor, idx: Tensor, weight: Tensor) -> Tensor:
+    """For a caller that calls the features `name`."""
+    call = "three_interpolate"
+    _check(call, **{name: points, "idx": idx, "weight": weight})
+    return _weighted.interpolate_named(call, name, points.detach(), "idx", idx, weight.detach())
 
 
 def three_interpolate_grad(grad_out: Tensor, idx: Tensor, weight: Tensor, m: int) -> Tensor:
     """Weighted sums of gradients [B, C, n] at the features they came from -> [B, C, m]."""
-    _check("three_interpolate_grad", grad_out=grad_out, idx=idx, weight=weight)
-    return mps_pointops.three_scatter(grad_out.detach(), idx, weight.detach(), m)
+    call = "three_interpolate_grad"
+    _check(call, grad_out=grad_out, idx=idx, weight=weight)
+    values, constant = grad_out.detach(), weight.detach()
+    return _weighted.three_scatter_named(call, "grad_out", values, "idx", idx, constant, "m", m)

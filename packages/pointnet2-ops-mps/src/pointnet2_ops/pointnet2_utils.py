@@ -32,7 +32,7 @@ class FurthestPointSampling(Function):
             Indices [B, npoint], int32, beginning with 0. Ties go as in the CUDA kernel. Points
             near the origin are skipped (`pointnet2_ops.options.skip_near_origin`). No gradient.
         """
-        return _ext.furthest_point_sampling(xyz, npoint)
+        return _ext._sample("furthest_point_sample", "xyz", xyz, "npoint", npoint)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -58,7 +58,7 @@ class GatherOperation(Function):
         Returns:
             Features [B, C, M]. The gradient adds in a fixed order.
         """
-        return _ext.gather_points(features, idx)
+        return _ext._gather("gather_operation", "features", features, idx)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -88,7 +88,7 @@ class ThreeNN(Function):
             Euclidean distances, float32, and indices into m, int32; both [B, n, 3]. Ties go to the
             smaller index. Missing neighbours (m < 3) have distance inf and index 0. No gradient.
         """
-        return _ext._nearest(unknown, known)
+        return _ext._nearest(False, unknown=unknown, known=known)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -118,7 +118,7 @@ class ThreeInterpolate(Function):
             gradient of `weight` is zero, as in the original, unless
             `pointnet2_ops.options.weight_gradient` is set.
         """
-        return _ext.three_interpolate(features, idx, weight)
+        return _ext._interpolate("features", features, idx, weight)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -160,7 +160,7 @@ class GroupingOperation(Function):
         Returns:
             Features [B, C, M, S]. The gradient adds in a fixed order.
         """
-        return _ext.group_points(features, idx)
+        return _ext._group("grouping_operation", "features", features, idx)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

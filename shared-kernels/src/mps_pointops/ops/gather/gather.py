@@ -38,8 +38,13 @@ def gather_points(features: Tensor, index: Tensor) -> Tensor:
     The gradient of `features` (of any order) is `scatter_points` of the gradient: sums in
     ascending position, the same bits on every run. Contract: `ops/gather/README.md`.
     """
-    features = check_features("gather_points", "features", features)
-    index = check_index("gather_points", "index", index, 2, features, features.shape[2])
+    return gather_named("gather_points", "features", features, "index", index)
+
+
+def gather_named(op: str, features_name: str, features: Any, index_name: str, index: Any) -> Tensor:
+    """`gather_points` for a caller whose errors name itself and its own arguments."""
+    features = check_features(op, features_name, features)
+    index = check_index(op, index_name, index, 2, features, features.shape[2], features_name)
     return gather(features, index)  # type: ignore[no-any-return]
 
 
@@ -58,8 +63,13 @@ def group_points(features: Tensor, index: Tensor) -> Tensor:
 
     The gradient is that of `gather_points`. Contract: `ops/gather/README.md`.
     """
-    features = check_features("group_points", "features", features)
-    index = check_index("group_points", "index", index, 3, features, features.shape[2])
+    return group_named("group_points", "features", features, "index", index)
+
+
+def group_named(op: str, features_name: str, features: Any, index_name: str, index: Any) -> Tensor:
+    """`group_points` for a caller whose errors name itself and its own arguments."""
+    features = check_features(op, features_name, features)
+    index = check_index(op, index_name, index, 3, features, features.shape[2], features_name)
     clouds, groups, samples = index.shape
     flat = gather(features, index.reshape(clouds, groups * samples))
     return in_shape(flat, (clouds, features.shape[1], groups, samples))
@@ -84,16 +94,29 @@ def scatter_points(values: Tensor, index: Tensor, size: int) -> Tensor:
     The gradient of `values` (of any order) is `gather_points` of the gradient. Contract:
     `ops/gather/README.md`.
     """
-    op = "scatter_points"
     rank = values.dim() if isinstance(values, Tensor) else 3
     if rank not in (3, 4):
-        fail_value(op, "values", "of shape (B, C, M) or (B, C, M, S)", f"{rank} axes")
-    values = check_features(op, "values", values, rank)
-    size = as_int(op, "size", size)
-    index = check_index(op, "index", index, rank - 1, values, size)
+        fail_value("scatter_points", "values", "of shape (B, C, M) or (B, C, M, S)", f"{rank} axes")
+    return scatter_named("scatter_points", "values", values, "index", index, "size", size, rank)
+
+
+def scatter_named(
+    op: str,
+    values_name: str,
+    values: Any,
+    index_name: str,
+    index: Any,
+    size_name: str,
+    size: Any,
+    rank: int,
+) -> Tensor:
+    """`scatter_points` of values of so many axes, for a caller whose errors name its own."""
+    values = check_features(op, values_name, values, rank)
+    size = as_int(op, size_name, size)
+    index = check_index(op, index_name, index, rank - 1, values, size, values_name)
     if index.shape[1:] != values.shape[2:]:
-        wanted = f"of shape {[values.shape[0], *values.shape[2:]]}, as the values"
-        fail_value(op, "index", wanted, f"shape {list(index.shape)}")
+        wanted = f"of shape {[values.shape[0], *values.shape[2:]]}, as {values_name}"
+        fail_value(op, index_name, wanted, f"shape {list(index.shape)}")
     return scatter(values.flatten(2), index.flatten(1), None, size)  # type: ignore[no-any-return]
 
 

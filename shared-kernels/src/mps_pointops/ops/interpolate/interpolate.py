@@ -34,10 +34,17 @@ def three_interpolate(features: Tensor, index: Tensor, weight: Tensor) -> Tensor
     Contract: `ops/interpolate/README.md`.
     """
     op = "three_interpolate"
-    features = check_features(op, "features", features)
-    index = check_index(op, "index", index, 3, features, features.shape[2])
+    return interpolate_named(op, "features", features, "index", index, weight)
+
+
+def interpolate_named(
+    op: str, features_name: str, features: Any, index_name: str, index: Any, weight: Any
+) -> Tensor:
+    """`three_interpolate` for a caller whose errors name itself and its own arguments."""
+    features = check_features(op, features_name, features)
+    index = check_index(op, index_name, index, 3, features, features.shape[2], features_name)
     if index.shape[2] != 3:
-        fail_value(op, "index", "of shape (B, n, 3)", f"shape {list(index.shape)}")
+        fail_value(op, index_name, "of shape (B, n, 3)", f"shape {list(index.shape)}")
     weight = check_weight(op, weight, index)
     return interpolate(features, index, weight)  # type: ignore[no-any-return]
 
@@ -62,12 +69,26 @@ def three_scatter(values: Tensor, index: Tensor, weight: Tensor, size: int) -> T
     `values` and `weight` have a gradient, of any order. Contract: `ops/interpolate/README.md`.
     """
     op = "three_scatter"
-    values = check_features(op, "values", values)
-    size = as_int(op, "size", size)
-    index = check_index(op, "index", index, 3, values, size)
+    return three_scatter_named(op, "values", values, "index", index, weight, "size", size)
+
+
+def three_scatter_named(
+    op: str,
+    values_name: str,
+    values: Any,
+    index_name: str,
+    index: Any,
+    weight: Any,
+    size_name: str,
+    size: Any,
+) -> Tensor:
+    """`three_scatter` for a caller whose errors name itself and its own arguments."""
+    values = check_features(op, values_name, values)
+    size = as_int(op, size_name, size)
+    index = check_index(op, index_name, index, 3, values, size, values_name)
     if index.shape[1:] != (values.shape[2], 3):
         wanted = f"of shape {[values.shape[0], values.shape[2], 3]}"
-        fail_value(op, "index", wanted, f"shape {list(index.shape)}")
+        fail_value(op, index_name, wanted, f"shape {list(index.shape)}")
     weight = check_weight(op, weight, index)
     return scatter(values, index.flatten(1), weight.flatten(1), size)  # type: ignore[no-any-return]
 
