@@ -18,7 +18,7 @@ from mps_pointops._checks import (
     fail_type,
     fail_value,
 )
-from mps_pointops._integers import lowest
+from mps_pointops._integers import extremes
 from mps_pointops._rules import Rule, as_rule
 
 _ANY_DIM = (Rule.SEPARATE.value, Rule.FMA_XYZ.value)
@@ -92,7 +92,7 @@ def _rows(op: str, name: str, points: Tensor, any_rank: bool) -> Tensor:
 def _shifted(sets: list[Tensor]) -> list[Tensor]:
     given = sets[:1] if all(points is sets[0] for points in sets) else sets
     wide = [points.to(torch.int64) for points in given]
-    lows = [lowest(points) for points in wide if points.numel()]
+    lows = [extremes(points)[0] for points in wide if points.numel()]
     if not lows:
         return [points.to(torch.float32) for points in sets]
     low = reduce(torch.minimum, lows)

@@ -194,7 +194,8 @@ def test_dtypes_are_promoted(device):
     size = torch.tensor([0.7, 3.5], device=device)
     wanted = grid_cluster(pos.float(), size)
     assert torch.equal(grid_cluster(pos, size), wanted)
-    assert torch.equal(grid_cluster(pos.float(), size, pos.amin(0), pos.amax(0)), wanted)
+    ends = [bound.to(device) for bound in (pos.cpu().amin(0), pos.cpu().amax(0))]
+    assert torch.equal(grid_cluster(pos.float(), size, *ends), wanted)
     assert torch.equal(
         grid_cluster(pos, size.half()), grid_cluster(pos.float(), size.half().float())
     )

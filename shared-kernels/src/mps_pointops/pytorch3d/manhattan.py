@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._arithmetic import flush
-from mps_pointops._integers import counted
+from mps_pointops._integers import quotients, rests
 from mps_pointops.ops.inverse_index.inverse_index import stable_order
 
 DISTANCES_TOGETHER = 2**22
@@ -73,7 +73,7 @@ def _in_order(distance: Tensor, candidate: Tensor, k: int) -> tuple[Tensor, Tens
         size = distance.shape[2]
         _, order = stable_order(bits.flatten(), _INFINITE + 1)
         rows = bits.numel() // size
-        row, place = counted(rows, size, distance.device)
+        row, place = (part(rows, size, distance.device) for part in (quotients, rests))
         _, by_row = stable_order(row.to(torch.int32)[order], rows)
         index = place[order[by_row]].view(distance.shape)[..., :k]
     else:

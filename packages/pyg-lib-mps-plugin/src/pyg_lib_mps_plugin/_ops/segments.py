@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mps_pointops._integers import counted
+from mps_pointops._integers import quotients
 from mps_pointops._metal import Source, blocks, launch
 from mps_pointops.ops.inverse_index.inverse_index import positions_of
 
@@ -174,7 +174,7 @@ def extreme(values: Tensor, segments: Segments, op: int) -> tuple[Tensor, Tensor
     with torch.no_grad():
         out, arg = reduce(values, segments, op)
         found = arg >= 0
-        row, _ = counted(segments.rows, segments.count, arg.device)
+        row = quotients(segments.rows, segments.count, arg.device)
         place = torch.where(found, arg - (row * segments.length).unsqueeze(1), segments.length)
     if values.requires_grad and torch.is_grad_enabled():
         if values.shape[0]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mps_pointops._integers import counted, floor_divide
+from mps_pointops._integers import floor_divide, quotients
 from pyg_lib_mps_plugin._ops import segments as core
 from pyg_lib_mps_plugin._ops.dense import segment_matmul
 from pyg_lib_mps_plugin._ops.sizes import check_index, fail
@@ -76,7 +76,7 @@ def spline_weighting(x: Tensor, weight: Tensor, basis: Tensor, weight_index: Ten
     kernels = core.of_index(weight_index.reshape(1, -1), weight.shape[0])
     assert kernels.order is not None
     order = kernels.order.to(torch.int64)
-    edge, _ = counted(edges, places, x.device)
+    edge = quotients(edges, places, x.device)
     rows = core.pick(x, edge[order].unsqueeze(0), edges)
     ptr = torch.cat((kernels.begin, kernels.end[-1:]))
     products = segment_matmul(rows, ptr, weight)

@@ -13,7 +13,7 @@ from mps_pointops._checks import (
     check_pair,
     refuse_forward_mode,
 )
-from mps_pointops._integers import counted, repeated
+from mps_pointops._integers import quotients, repeated
 from mps_pointops._registry import register, register_gradient
 from mps_pointops._rules import as_rule
 from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_query_cpu
@@ -126,7 +126,7 @@ def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     row = torch.arange(rows, device=index.device).unsqueeze(1)
     chosen = index
     if ctx.clouds and ctx.clouds > 1:  # indices count in the cloud
-        cloud, _ = counted(ctx.clouds, rows // ctx.clouds, index.device)
+        cloud = quotients(ctx.clouds, rows // ctx.clouds, index.device)
         chosen = index + cloud.unsqueeze(1) * (size // ctx.clouds)
     # a slot without a point adds zero somewhere: spread, so that no sum grows long
     chosen = torch.where(hit, chosen, repeated(rows, size, index.device).unsqueeze(1))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import DEVICES, check_same_device, fail_type, fail_value
-from mps_pointops._integers import highest, lowest
+from mps_pointops._integers import extremes
 
 _OP = "grid_cluster"
 _DTYPES = (
@@ -71,7 +71,7 @@ def _bounds(points: Tensor) -> tuple[Tensor, Tensor]:
     if points.shape[0] == 0:
         return points.new_zeros(points.shape[1]), points.new_zeros(points.shape[1])
     if not points.is_floating_point():
-        return lowest(points), highest(points)
+        return extremes(points)
     finite = torch.isfinite(points).all(dim=1, keepdim=True)
     low = torch.where(finite, points, torch.inf).amin(dim=0)
     return low, torch.where(finite, points, -torch.inf).amax(dim=0)
