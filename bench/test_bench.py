@@ -91,6 +91,7 @@ def test_the_cpu_path_beside_others(script, op, tmp_path, run_here):
     chosen = ("--quick", "--device", "cpu", "--repeats", "1", "--only", "sphere,sums")
     code, printed = run_here(HERE / "cpu" / f"bench_{script}.py", *chosen, "--output", output)
     assert code == 0, printed
+    assert len(re.findall("^case +provider", printed, re.MULTILINE)) == 1  # one heading
     rows = [row for row in read(output) if row.provider.startswith("ours")]
     assert {row.op for row in rows} == {op}
     assert {row.sizes["threads"] for row in rows} == {1, 2}

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
 from harness import OURS, Bench, lattice, sphere
-from turns import Call, compared, heading, on_threads, turns
+from turns import HEADING, Call, compared, on_threads, turns
 
 from mps_pointops import furthest_point_sample, scatter_points
 from mps_pointops._rules import Rule
@@ -95,12 +95,11 @@ def sums(bench: Bench, case: tuple[int, ...]) -> None:
 
 
 def main() -> None:
-    bench = Bench("cpu_fps")
+    bench = Bench("cpu_fps", HEADING)
     if bench.device != "cpu":
         sys.exit("these rows are of CPU tensors: use --device cpu")
     if fpsample is None:
         print("fpsample is not installed: its rows are left out")
-    heading()
     for _ in on_threads():
         for make in (sphere, lattice):
             for *case, quick in CASES:

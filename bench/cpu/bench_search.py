@@ -18,7 +18,7 @@ import torch
 from harness import OURS, Bench, lattice, sphere
 from memory import memory
 from scipy.spatial import cKDTree
-from turns import compared, heading, on_threads, turns
+from turns import HEADING, compared, on_threads, turns
 
 from mps_pointops import flat, knn
 
@@ -98,11 +98,10 @@ def radius(bench: Bench, name: str, points: torch.Tensor, r: float) -> None:
 
 
 def main() -> None:
-    bench = Bench("cpu_search")
+    bench = Bench("cpu_search", HEADING)
     if bench.device != "cpu":
         sys.exit("these rows are of CPU tensors: use --device cpu")
     size = QUICK_SIZE if bench.options.quick else SIZE
-    heading()
     for _ in on_threads():
         for make in (sphere, lattice, equal):
             name, points = make.__name__, make(size)

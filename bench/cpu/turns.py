@@ -16,6 +16,7 @@ from harness import OURS, Bench, Row
 from harness.rows import versions
 
 THREADS = (1, 2)
+HEADING = f"{'case':44} {'provider':34} {'CPU ms':>9} {'wall ms':>9} {'ratio':>6} differ"
 Call = Callable[[], object]
 
 
@@ -28,11 +29,6 @@ def on_threads() -> Iterator[int]:
             yield threads
     finally:
         torch.set_num_threads(before)
-
-
-def heading() -> None:
-    """Above the rows."""
-    print(f"{'case':44} {'provider':34} {'CPU ms':>9} {'wall ms':>9} {'ratio':>6} differ")
 
 
 def turns(

@@ -37,14 +37,21 @@ class Provider:
     inexact: bool = False
 
 
+_HEADING = (
+    f"{'case':66} {'provider':18} {'device ms':>10} {'wall ms':>9} {'host ms':>8} "
+    f"{'dispatches':>10} {'reads':>5} {'differ':>6} of checked"
+)
+
+
 class Bench:
     """Runs cases of one operator and prints them.
 
     Args:
         op: Name of the operator.
+        heading: What stands above the rows, where a script prints rows of its own.
     """
 
-    def __init__(self, op: str) -> None:
+    def __init__(self, op: str, heading: str = _HEADING) -> None:
         parser = argparse.ArgumentParser(description=f"Benchmark of {op}")
         parser.add_argument("--device", choices=["mps", "cpu", "cuda"])
         parser.add_argument("--emulated", action="store_true", help="Metal kernels in software")
@@ -63,10 +70,7 @@ class Bench:
         self.device = self.on.type
         self.failed = False
         print(f"{op} on {self.on.label}; {versions()}")
-        print(
-            f"{'case':66} {'provider':18} {'device ms':>10} {'wall ms':>9} {'host ms':>8} "
-            f"{'dispatches':>10} {'reads':>5} {'differ':>6} of checked"
-        )
+        print(heading)
 
     def wanted(self, cloud: str, *, quick: bool = False, **sizes: Any) -> bool:
         """Whether a case belongs to this run; `quick` tells if it does to a quick one."""
