@@ -58,11 +58,8 @@ def as_int(op: str, name: str, value: Any, low: int = 0) -> int:
     return value  # type: ignore[no-any-return]
 
 
-def as_float(op: str, name: str, value: Any, *, infinite: bool = False) -> float:
-    """A number of at least zero: Python, NumPy or a one-element tensor.
-
-    `infinite`: infinity is such a number too.
-    """
+def as_number(op: str, name: str, value: Any) -> float:
+    """Any number, NaN too: Python, NumPy or a one-element tensor."""
     if isinstance(value, (bool, str, bytes)):
         fail_type(op, name, "a number", type(value).__name__)
     if isinstance(value, Tensor) and (
@@ -71,11 +68,19 @@ def as_float(op: str, name: str, value: Any, *, infinite: bool = False) -> float
         got = f"a tensor of {value.dtype} and shape {list(value.shape)}"
         fail_type(op, name, "a number", got)
     try:
-        number = float(value)
+        return float(value)
     except OverflowError:
-        number = math.inf
+        return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         fail_type(op, name, "a number", type(value).__name__)
+
+
+def as_float(op: str, name: str, value: Any, *, infinite: bool = False) -> float:
+    """A number of at least zero.
+
+    `infinite`: infinity is such a number too.
+    """
+    number = as_number(op, name, value)
     # NaN is neither; comparisons hold for symbolic numbers too
     if not (0 <= number <= math.inf if infinite else 0 <= number < math.inf):
         fail_value(op, name, "at least 0" if infinite else "finite and not negative", str(number))

@@ -342,6 +342,60 @@ def test_forward_mode_is_refused(device):
         torch.func.jvp(lambda q: index.ball_query(q, 1.0, 2)[0], (points,), (points,))
 
 
+def _answers(index, query, told):
+    return [
+        *index.knn(query, 4, **told),
+        *index.ball_query(query, 0.5, 7, **told),
+        index.radius(query, 0.5, **told),
+        index.nearest(query, **told),
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_points_that_are_written_to(device, dtype):
+    points, query = (t.to(device, dtype) for t in points_and_queries("random", 300))
+    index = SpatialIndex(points)
+    _answers(index, query, {})
+    for _ in range(2):
+        points[20:].mul_(torch.tensor([-1.0, 2.0, 0.5], device=device))
+        same(_answers(index, query, {}), _answers(SpatialIndex(points.clone()), query, {}))
+        same(index.knn(points, 4), SpatialIndex(points).knn(points.clone(), 4))
+
+
+def test_points_are_prepared_once_while_they_stay(device):
+    points, query = (t.to(device) for t in points_and_queries("random", 300))
+    index = SpatialIndex(points)
+    prepared = index._prepared
+    _answers(index, query, {})
+    assert index._prepared is prepared
+    with torch.inference_mode():
+        kept = SpatialIndex(points.clone())
+        same(_answers(kept, query, {}), _answers(index, query, {}))
+
+
+def test_a_ptr_that_is_written_to(device):
+    points, query = (t.to(device) for t in points_and_queries("random", 300))
+    ptr = torch.tensor([0, 100, 100, 300], device=device)
+    told = {"batch": torch.arange(len(query), device=device) % 2 * 2}
+    index = SpatialIndex(points, ptr)
+    wanted = _answers(index, query, told)
+    before = index.knn(points, 4, ptr=ptr)
+    ptr[1:3] = 200
+    same(_answers(index, query, told), wanted)
+    same(index.knn(points, 4, ptr=index.ptr), before)
+    of = torch.arange(300, device=device) // 200 * 2
+    same(index.knn(points, 4, ptr=ptr), index.knn(points, 4, batch=of))
+
+
+@pytest.mark.parametrize("r", ["0.5", None, True, torch.ones(2)])
+def test_a_radius_that_is_no_number(device, r):
+    index = SpatialIndex(cloud("random", 9).to(device))
+    with pytest.raises(TypeError, match=r"SpatialIndex.radius: r must be a number, got"):
+        index.radius(index.points, r)
+    assert index.radius(index.points, 10**400).shape == (2, 81)
+    assert index.radius(index.points, -(10**400)).shape == (2, 81)
+
+
 def test_repr():
     points = torch.zeros(5, 3)
     assert repr(SpatialIndex(points)) == "SpatialIndex(points [5, 3] on cpu, 1 clouds)"

@@ -12,6 +12,7 @@ from mps_pointops._checks import (
     as_float,
     as_float32,
     as_int,
+    as_number,
     check_points,
     check_same_device,
     check_same_size,
@@ -26,7 +27,7 @@ from mps_pointops._rules import as_rule
 from mps_pointops._segments import count_edges, edges
 from mps_pointops.spatial.clouds import Ranges, cloud_ranges
 from mps_pointops.spatial.found import FoundBall
-from mps_pointops.spatial.search import Prepared
+from mps_pointops.spatial.search import Prepared, version_of
 
 # Results with more slots than this are counted first, so that memory follows what is found.
 _SLOTS_UNCOUNTED = 2**22
@@ -43,14 +44,15 @@ class SpatialIndex:
 
     Args:
         points: One cloud [N, D] or clouds of equal sizes [B, N, D], any D >= 1; float32, float16
-            or bfloat16 (widened to float32), on cpu or mps. They must not change while the index
-            is used. Up to three coordinates are searched in a tree on MPS, up to eight on the CPU.
+            or bfloat16 (widened to float32), on cpu or mps. If they are written to, the next call
+            prepares them anew (tensors of inference mode, which do not tell, must not change). Up
+            to three coordinates are searched in a tree on MPS, up to eight on the CPU.
         ptr: For clouds of different sizes in points [N, D]: where they begin [B + 1], from 0 to N,
             int64 or int32, same device. Reads the device once.
 
     Attributes:
         points: As given.
-        ptr: As given, int64.
+        ptr: A copy, int64.
 
     Raises:
         TypeError: an argument is not a tensor of those dtypes.
@@ -76,12 +78,13 @@ class SpatialIndex:
         if ptr is not None:
             if not isinstance(ptr, Tensor):
                 fail_type(op, "ptr", "a torch.Tensor", type(ptr).__name__)
-            self.ptr = check_ptr(op, "ptr", ptr, "points", points)
+            self.ptr = check_ptr(op, "ptr", ptr, "points", points).clone()
             facts = Facts(op)
             facts.add_ptr("ptr", self.ptr, self._size)
             facts.fetch()
-        flat = as_float32(points).view(self._clouds * self._size, self._dim)
-        self._prepared = Prepared(flat, self._clouds, self.ptr)
+        self._given_ptr, self._ptr_version = ptr, version_of(ptr)
+        self._points_version = version_of(points)
+        self._prepared = self._prepare()
 
     def __repr__(self) -> str:
         """Shape, device and number of clouds."""
@@ -127,7 +130,7 @@ class SpatialIndex:
             fail_value(op, "k", f"at most the number of points ({self._size})", str(k))
         chosen = as_rule(op, rule, self._dim, cosine=True)
         first, last = self._ranges(op, query, batch, ptr, Facts(op))
-        own = query is self.points and (batch is None and (ptr is None or ptr is self.ptr))
+        own = query is self.points and batch is None and self._is_given(ptr)
         found = self._prepared.knn(flat, first, last, k, True, chosen, own)
         return self._shaped(found[0], query, k), self._shaped(found[1], query, k)
 
@@ -209,7 +212,7 @@ class SpatialIndex:
         op = "SpatialIndex.radius"
         self._only_flat(op)
         flat = self._query(op, query)
-        r = float(r)
+        r = as_number(op, "r", r)
         places = self._size
         if max_num_neighbors is not None:
             places = min(places, as_int(op, "max_num_neighbors", max_num_neighbors))
@@ -291,7 +294,19 @@ class SpatialIndex:
         check_same_size(op, "query", "dimension D", query.shape[-1], "points", self._dim)
         if query.dim() == 3:
             check_same_size(op, "query", "batch size", query.shape[0], "points", self._clouds)
+        if (version := version_of(self.points)) != self._points_version:
+            self._prepared = self._prepare()
+            self._points_version = version
         return as_float32(query).reshape(-1, self._dim)
+
+    def _prepare(self) -> Prepared:
+        flat = as_float32(self.points).view(self._clouds * self._size, self._dim)
+        return Prepared(flat, self._clouds, self.ptr)
+
+    def _is_given(self, ptr: Tensor | None) -> bool:
+        """Whether a ptr tells the clouds of the points, as far as that is known for nothing."""
+        same = ptr is self._given_ptr and version_of(ptr) == self._ptr_version
+        return same or ptr is self.ptr
 
     def _shaped(self, found: Tensor, query: Tensor, slots: int) -> Tensor:
         return found.view(*query.shape[:-1], slots)

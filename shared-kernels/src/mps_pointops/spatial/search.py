@@ -19,6 +19,11 @@ from mps_pointops.spatial.build import build
 from mps_pointops.spatial.layout import MAX_DIM, Tree
 
 
+def version_of(tensor: Tensor | None) -> int:
+    """How often a tensor, or what it shares memory with, was written to; 0 if it does not tell."""
+    return 0 if tensor is None or tensor.is_inference() else tensor._version
+
+
 class Prepared:
     """Points [N, D], contiguous float32, of `clouds` clouds of equal sizes or as `ptr` tells.
 
