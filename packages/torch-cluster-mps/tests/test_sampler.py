@@ -39,6 +39,12 @@ def test_a_large_part_is_a_permutation():
     assert edges.tolist() == [*(3 + torch.randperm(4)).tolist(), *torch.randperm(3).tolist()]
 
 
+@pytest.mark.parametrize("size", [-1.0, float("inf"), float("nan")])
+def test_sizes_that_mean_nothing(size):
+    with pytest.raises(ValueError, match=f"^neighbor_sampler: size must be finite .*, got {size}"):
+        neighbor_sampler(torch.tensor([0]), torch.tensor(ROWPTR), size)
+
+
 def test_cpu_only():
     start, rowptr = torch.tensor([0], device="mps"), torch.tensor(ROWPTR, device="mps")
     with pytest.raises(ValueError, match="start must be on the CPU"):

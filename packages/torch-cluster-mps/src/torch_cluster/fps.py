@@ -64,7 +64,7 @@ def fps(  # type: ignore[no-redef]
     """Pick a part of every cloud, each point the farthest from those already picked.
 
     Args:
-        src: Points [N, ...], flattened to [N, D]; any real dtype.
+        src: Points [N, ...], flattened to [N, D]; any real dtype, on cpu or mps.
         batch: Cloud of every point [N], sorted integers; None: one cloud.
         ratio: Part of each cloud: a number, a tensor of one number, or one number per cloud [B];
             None: 0.5. `ceil(n * ratio)` of n points are picked, computed in the dtype of `ratio`,
@@ -85,7 +85,7 @@ def fps(  # type: ignore[no-redef]
         ValueError: `batch` not sorted, a cloud number of `batch_size` or more, a `ptr` that does
             not ascend from 0 to N, a `ratio` that is negative or of another length.
 
-    There is no gradient.
+    There is no gradient. Contract: torch_cluster 1.6.3 on CUDA.
     """
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         vectors = {"batch": batch, "ptr": None if isinstance(ptr, list | tuple) else ptr}

@@ -20,7 +20,7 @@ def knn(
     """Edges from every point of `y` to its k nearest points of `x` in the same cloud.
 
     Args:
-        x: Reference points [N, D] or [N]; any real dtype.
+        x: Reference points [N, D] or [N]; any real dtype, on cpu or mps.
         y: Queries [M, D] or [M], same device and D.
         k: Neighbours per query, any number. A cloud with fewer points gives all it has.
         batch_x: Cloud of every row of `x` [N], sorted integers; None: all in cloud 0.
@@ -39,7 +39,7 @@ def knn(
         ValueError: a batch vector not sorted, a cloud number of `batch_size` or more, one batch
             vector missing where the other has several clouds, sizes that do not fit.
 
-    There is no gradient.
+    There is no gradient. Contract: torch_cluster 1.6.3 on CUDA.
     """
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         vectors = {"batch_x": batch_x, "batch_y": batch_y}
@@ -65,7 +65,7 @@ def knn_graph(
     """Edges between every point and its k nearest points in the same cloud.
 
     Args:
-        x: Points [N, D] or [N]; any real dtype.
+        x: Points [N, D] or [N]; any real dtype, on cpu or mps.
         k: Neighbours per point.
         batch: Cloud of every point [N], sorted integers; None: one cloud.
         loop: Whether a point counts as its own neighbour. Without, k + 1 are searched and the
@@ -85,7 +85,7 @@ def knn_graph(
         AssertionError: another `flow`.
         ValueError: as `knn`.
 
-    There is no gradient.
+    There is no gradient. Contract: torch_cluster 1.6.3 on CUDA.
     """
     assert flow in ("source_to_target", "target_to_source"), (
         f"knn_graph: flow must be 'source_to_target' or 'target_to_source', got '{flow}'"

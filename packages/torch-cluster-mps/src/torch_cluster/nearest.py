@@ -15,7 +15,7 @@ def nearest(
     """For every point of `x` the nearest point of `y` in the same cloud.
 
     Args:
-        x: Points [N, D] or [N]; any real dtype.
+        x: Points [N, D] or [N]; any real dtype, on cpu or mps.
         y: Points to choose from [M, D] or [M], same device and D.
         batch_x: Cloud of every row of `x` [N], sorted integers; None: all in cloud 0.
         batch_y: Cloud of every row of `y` [M], likewise.
@@ -29,7 +29,7 @@ def nearest(
         ValueError: a batch vector not sorted or of the wrong length, a cloud that only one of the
             two has, `y` empty.
 
-    There is no gradient.
+    There is no gradient. Contract: torch_cluster 1.6.3 on CUDA.
     """
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         check_kinds("nearest", {"x": x, "y": y}, {"batch_x": batch_x, "batch_y": batch_y})

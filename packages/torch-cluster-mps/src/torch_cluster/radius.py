@@ -21,10 +21,10 @@ def radius(
     """Edges from every point of `y` to the points of `x` in its cloud that are closer than r.
 
     Args:
-        x: Reference points [N, D] or [N]; any real dtype.
+        x: Reference points [N, D] or [N]; any real dtype, on cpu or mps.
         y: Queries [M, D] or [M], same device and D.
-        r: Radius. A point is inside when its squared distance is below the square of r, which is
-            computed in float64 and rounded once.
+        r: Radius, in the unit of `x`. A point is inside when its squared distance is below the
+            square of r, which is computed in float64 and rounded once.
         batch_x: Cloud of every row of `x` [N], sorted integers; None: all in cloud 0.
         batch_y: Cloud of every row of `y` [M], likewise.
         max_num_neighbors: Edges per query at most, the first in the order of `x`; None: no limit.
@@ -42,7 +42,7 @@ def radius(
         ValueError: a batch vector not sorted, a cloud number of `batch_size` or more, one batch
             vector missing where the other has several clouds, sizes that do not fit.
 
-    There is no gradient.
+    There is no gradient. Contract: torch_cluster 1.6.3 on CUDA.
     """
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         vectors = {"batch_x": batch_x, "batch_y": batch_y}
@@ -82,7 +82,7 @@ def radius_graph(
     """Edges between every point and the points of its cloud that are closer than r.
 
     Args:
-        x: Points [N, D] or [N]; any real dtype.
+        x: Points [N, D] or [N]; any real dtype, on cpu or mps.
         r: Radius, as in `radius`.
         batch: Cloud of every point [N], sorted integers; None: one cloud.
         loop: Whether a point counts as its own neighbour. Without, it is left out before counting.
@@ -101,7 +101,7 @@ def radius_graph(
         AssertionError: another `flow`.
         ValueError: as `radius`.
 
-    There is no gradient.
+    There is no gradient. Contract: torch_cluster 1.6.3 on CUDA.
     """
     assert flow in ("source_to_target", "target_to_source"), (
         f"radius_graph: flow must be 'source_to_target' or 'target_to_source', got '{flow}'"

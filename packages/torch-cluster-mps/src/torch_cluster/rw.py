@@ -21,14 +21,14 @@ def random_walk(
     """Walks of a fixed length from every start node, uniform or biased as in node2vec.
 
     Args:
-        row: Node where every edge begins [E], int64 or int32.
-        col: Node where it ends [E].
-        start: Nodes where walks begin [S].
-        walk_length: Steps of a walk, L.
+        row: Node where every edge begins [E], int64 or int32, on cpu or mps.
+        col: Node where it ends [E], likewise, same device.
+        start: Nodes where walks begin [S], likewise, same device.
+        walk_length: Steps of a walk, L, >= 0.
         p: Stepping back to the node before has the weight 1 / p.
         q: Stepping to a node that is no neighbour of the node before has the weight 1 / q.
         coalesced: Sort the edges by (row, col) first. Without, they must be sorted by row.
-        num_nodes: Number of nodes; None: the largest index + 1.
+        num_nodes: Number of nodes; None: the largest index + 1, which reads the device once.
         return_edge_indices: Whether to return the edges too.
 
     Returns:
@@ -38,8 +38,13 @@ def random_walk(
         device, so `torch.manual_seed` repeats them.
 
     Raises:
-        TypeError: an argument of the wrong kind.
-        ValueError: p or q not above 0, sizes that do not fit.
+        TypeError: an argument of the wrong kind or dtype.
+        ValueError: p or q not above 0, wrong shapes, different devices, without `coalesced` a
+            `row` that is not sorted.
+        IndexError: a node below 0 or not below `num_nodes`. With `num_nodes` on MPS that is
+            looked at only under MPS_POINTOPS_CHECK_INDICES=1; unchecked, a walk ends there.
+
+    There is no gradient. Contract: torch_cluster 1.6.3 on CUDA.
     """
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         tensors = {"row": row, "col": col, "start": start}
