@@ -123,6 +123,22 @@ def test_weight_gradient_is_zero_unless_asked_for(device, random, integers, monk
     torch.testing.assert_close(weight.grad.cpu().double(), wanted, rtol=1e-4, atol=1e-4)  # float32
 
 
+def test_slopes_of_features_hold_weights_constant(device, random, integers, monkeypatch):
+    """Weights have no gradient of second order either, unless it is asked for."""
+    features, idx = random(1, 4, 9).requires_grad_(), integers(9, 1, 30, 3)
+    weight = random(1, 30, 3, seed=1).requires_grad_()
+
+    def second():
+        out = pu.three_interpolate(features, idx, weight).square().sum()
+        (slope,) = torch.autograd.grad(out, features, create_graph=True)
+        (grad,) = torch.autograd.grad(slope.sum(), weight, allow_unused=True)
+        return 0 if grad is None else int(grad.count_nonzero())
+
+    assert second() == 0
+    monkeypatch.setattr(options, "weight_gradient", True)
+    assert second() > 0
+
+
 @pytest.mark.parametrize("true_weight", [False, True])
 def test_gradcheck(monkeypatch, true_weight):
     """float64 lives on the CPU only."""
