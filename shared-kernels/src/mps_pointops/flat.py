@@ -217,8 +217,8 @@ def radius(
     Args:
         x: Reference points [N, D], any D >= 1, or [N] for D = 1. Dtypes: see above.
         y: Queries [M, D] or [M], same device; integers if `x` has integers.
-        r: Radius, finite and >= 0. A point is inside when its squared distance is below
-            `fl32(r * r)` with the product in float64.
+        r: Radius, in the unit of `x`, finite and >= 0. A point is inside when its squared distance
+            is below `fl32(r * r)` with the product in float64.
         batch_x: Cloud of every row of `x` [N], sorted, int64 or int32; None: all in cloud 0.
         batch_y: Cloud of every row of `y` [M], likewise.
         max_num_neighbors: Edges per query at most, the first in the order of `x`; None: no limit.

@@ -32,8 +32,9 @@ def ball_query(
             points or on the CPU; None: all.
         lengths2: How many points of `p2` are real [N], likewise.
         K: Slots per centre, >= 0. It may exceed P2.
-        radius: Radius of the balls, >= 0. A point is inside when its squared distance is below
-            `fl32(fl32(radius) * fl32(radius))`; infinity: every point at a finite distance.
+        radius: Radius of the balls, in the unit of the points, >= 0. A point is inside when its
+            squared distance is below `fl32(fl32(radius) * fl32(radius))`; infinity: every point at
+            a finite distance.
         return_nn: Whether to return the points too.
         skip_points_outside_cube: Accepted; it can change no result.
 

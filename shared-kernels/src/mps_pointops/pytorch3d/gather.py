@@ -36,7 +36,7 @@ def knn_gather(x: Tensor, idx: Tensor, lengths: Tensor | None = None) -> Tensor:
         IndexError: an index is out of range. Looked at on the CPU; on MPS only with
             MPS_POINTOPS_CHECK_INDICES=1. Unchecked there, such a slot of floats is NaN.
 
-    `x` has a gradient of any order, summed in a fixed order.
+    `x` has a gradient of any order, summed in a fixed order. Contract: `pytorch3d/README.md`.
     """
     op = "knn_gather"
     x, idx = _check_rows(op, "x", x, idx)
@@ -65,7 +65,7 @@ def masked_gather(points: Tensor, idx: Tensor) -> Tensor:
     Raises:
         TypeError, ValueError, IndexError: as `knn_gather`.
 
-    `points` has a gradient of any order, summed in a fixed order.
+    `points` has a gradient of any order, summed in a fixed order. Contract: `pytorch3d/README.md`.
     """
     op = "masked_gather"
     points, idx = _check_rows(op, "points", points, idx)

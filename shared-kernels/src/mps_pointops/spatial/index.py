@@ -58,9 +58,10 @@ class SpatialIndex:
         TypeError: an argument is not a tensor of those dtypes.
         ValueError: wrong shapes, different devices, a ptr that does not ascend from 0 to N.
 
-    With `ptr` every method has to be told the clouds of the queries: `batch` [M], the number of
-    the cloud of each query in any order, int64 or int32, or `ptr` [B + 1], where the clouds begin
-    in the queries. The device is then read once a call. `torch.compile` breaks off here and goes
+    Queries have the device and any of the dtypes of the points; a radius has their unit. With `ptr`
+    every method has to be told the clouds of the queries: `batch` [M], the number of the cloud of
+    each query in any order, int64 or int32, or `ptr` [B + 1], where the clouds begin in the
+    queries. The device is then read once a call. `torch.compile` breaks off here and goes
     on after it. Contract: `spatial/README.md`.
     """
 
