@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -110,6 +111,22 @@ def test_no_source_touches_the_module_table() -> None:
 
 def shader_files() -> list[Path]:
     return [ROOT / name for name in tracked("*.metal") if "/src/" in name]
+
+
+def test_what_drop_ins_take_from_the_core_is_listed() -> None:
+    table = (ROOT / "packages" / "README.md").read_text().split("| from the core |")[1]
+    listed = {f"mps_pointops.{name}" for name in re.findall(r"^\| `(.*?)` \|", table, re.M)}
+    taken = set()
+    for name in tracked("packages"):
+        if "/src/" not in name or not name.endswith(".py"):
+            continue
+        for node in ast.walk(ast.parse((ROOT / name).read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mps_pointops"):
+                for part in (f"{node.module}.{alias.name}" for alias in node.names):
+                    path = ROOT / "shared-kernels" / "src" / Path(*part.split("."))
+                    taken.add(part if path.with_suffix(".py").exists() else node.module)
+    assert {"mps_pointops._checks", "mps_pointops._metal"} <= taken
+    assert taken == listed
 
 
 def test_shaders_are_ascii() -> None:
