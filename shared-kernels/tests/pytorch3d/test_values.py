@@ -16,6 +16,7 @@ from mps_pointops.pytorch3d import (
     knn_points,
     manhattan,
     masked_gather,
+    sample,
     sample_farthest_points,
     sample_farthest_points_naive,
 )
@@ -250,6 +251,12 @@ def test_sample_dimensions(device, dim):
     wanted = sampled(points, LENGTHS2.tolist(), [20] * len(points))
     assert_same_bits(idx, wanted[1])
     assert_same_bits(got, wanted[0])
+
+
+def test_sample_starts_inside_whatever_is_drawn(monkeypatch, device):
+    monkeypatch.setattr(torch, "rand", lambda n, device, **_: torch.ones(n, device=device))
+    points = torch.zeros(3, 5, 2, device=device)
+    assert sample._starts(points, [5, 0, 1], True).tolist() == [4, 0, 0]
 
 
 @pytest.mark.parametrize("use", [False, True])

@@ -160,5 +160,5 @@ def _starts(points: Tensor, sizes: list[int], padded: bool) -> Tensor:
         return torch.randint(size, (clouds,), device=device)
     limits = torch.tensor(sizes, dtype=torch.int64, device=device)
     drawn = torch.rand(clouds, dtype=torch.float32, device=device) * limits
-    # the product may round up to the size
+    # 1 is not drawn, but a pick outside the cloud would be read
     return torch.minimum(drawn.to(torch.int64), (limits - 1).clamp(min=0))
