@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import as_int
+from mps_pointops._edges import count_edges, edges
 from mps_pointops._flat_names import names_of
 from mps_pointops._flat_points import check_rule, coordinates
 from mps_pointops._registry import register
 from mps_pointops._rules import Rule
-from mps_pointops._segments import count_edges, edges, segments
+from mps_pointops._segments import segments
 from mps_pointops.ops.knn.cpu import knn_cpu
 from mps_pointops.ops.knn.mps import knn_mps
 

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from mps_pointops._checks import as_int
+from mps_pointops._edges import count_edges, edges
 from mps_pointops._flat_names import Names, names_of
 from mps_pointops._flat_points import check_rule, coordinates
 from mps_pointops._registry import register
 from mps_pointops._rules import Rule
-from mps_pointops._segments import Segments, count_edges, edges, segments
+from mps_pointops._segments import Segments, segments
 from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_list_cpu, ball_query_cpu
 from mps_pointops.ops.ball_query.mps import ball_count_mps, ball_query_mps
 from mps_pointops.ops.knn.cpu import knn_cpu

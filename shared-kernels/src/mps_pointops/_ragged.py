@@ -84,6 +84,27 @@ def judge_ptr(op: str, name: str, size: int) -> Judge:
     return judge
 
 
+def ranges_of_ptr(
+    ptr: Tensor, rows: int, ptr_other: Tensor, size: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """For each of `rows` rows the rows of the other set, of `size`, that are of the same cloud.
+
+    Args:
+        ptr: Where at least one cloud begins in the rows [B + 1], int64.
+        rows: How many rows there are.
+        ptr_other: Where the clouds begin in the other set [B + 1].
+        size: Rows of the other set. Ptrs that do not ascend give wrong ranges, but inside it.
+
+    Returns:
+        First row, row after the last and number of the cloud, int64 [rows] each.
+    """
+    row = torch.arange(rows, device=ptr.device)
+    cloud = torch.searchsorted(ptr, row, right=True) - 1
+    cloud = cloud.clamp(min=0, max=ptr.shape[0] - 2)
+    inside = ptr_other.clamp(min=0, max=size)
+    return inside[cloud], inside[cloud + 1], cloud
+
+
 def cumulative(counts: Tensor) -> Tensor:
     """Where each part begins [n + 1]: 0 and the running sum."""
     return torch.cat((counts.new_zeros(1), counts.cumsum(0)))

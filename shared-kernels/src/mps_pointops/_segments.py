@@ -1,4 +1,4 @@
-"""Ragged searches: from batch vectors to ranges of rows, from padded neighbours to edges.
+"""Ragged searches: from batch vectors and ptrs to the rows that each query looks at.
 
 On MPS a few kernels do all of it (`_flat_mps`), on the CPU operators of torch.
 """
@@ -12,51 +12,20 @@ from torch import Tensor
 
 from mps_pointops._arithmetic import takes_part
 from mps_pointops._checks import as_int, check_batch, check_same_size, fail_value, plain
-from mps_pointops._flat_mps.edges import count_edges_mps, write_edges_mps
-from mps_pointops._flat_mps.parts import NUMBERS, parts_of, running
+from mps_pointops._edges import Counts
+from mps_pointops._flat_mps.parts import NUMBERS, parts_of
 from mps_pointops._flat_mps.ranges import BATCH, EQUAL, POINTER, order_of, ranges_mps
 from mps_pointops._flat_names import Names
-from mps_pointops._ragged import Facts, Judge, check_ptr, cumulative, judge_batch, judge_ptr
+from mps_pointops._ragged import (
+    Facts,
+    Judge,
+    check_ptr,
+    cumulative,
+    judge_batch,
+    judge_ptr,
+    ranges_of_ptr,
+)
 from mps_pointops._rules import Rule
-
-
-@dataclass
-class Counts:
-    """How many edges every row gives.
-
-    Attributes:
-        rows: Edges a row [M], int64 on the CPU, int32 on MPS.
-        own: Slot [M] of each row that is passed over; None: none is.
-        span: On MPS, rows of a part.
-        total: Edges in all; known once the facts are fetched, as what follows.
-        most: Edges of the row with most.
-        begins: On MPS, edges before each part of the rows.
-        parts: On MPS, what each part found.
-    """
-
-    rows: Tensor
-    own: Tensor | None = None
-    span: int = 0
-    total: int = 0
-    most: int = 0
-    begins: list[int] = field(default_factory=list)
-    parts: list[int] = field(default_factory=list)
-
-    def take_sums(self, total: int, most: int) -> None:
-        """The sum and the largest."""
-        self.total, self.most = total, most
-
-    def take_parts(self, numbers: list[int]) -> None:
-        """What the parts of the rows found."""
-        self.parts = numbers
-        self.begins, self.total = running(numbers[::NUMBERS])
-        self.most = max(numbers[1::NUMBERS])
-
-    def take_whole_clouds(self, available: Counts) -> None:
-        """Every row has all points of its cloud, and passes over its own if it has any."""
-        sums, taking_part = available.parts[::NUMBERS], available.parts[3::NUMBERS]
-        parts = [s - n for s, n in zip(sums, taking_part, strict=True)]
-        self.begins, self.total = running(parts)
 
 
 @dataclass
@@ -214,13 +183,9 @@ def _segments_cpu(
         ptr_x, ptr_y = told.lists
         assert ptr_x is not None
         assert ptr_y is not None
-        clouds = ptr_x.shape[0] - 1
         # without clouds there are no points, or the ptr is wrong
-        if clouds:
-            row = torch.arange(y.shape[0], device=y.device)
-            cloud = (torch.searchsorted(ptr_y, row, right=True) - 1).clamp(min=0, max=clouds - 1)
-            inside = ptr_x.clamp(min=0, max=x.shape[0])
-            first, last = inside[cloud], inside[cloud + 1]
+        if ptr_x.shape[0] > 1:
+            first, last, _ = ranges_of_ptr(ptr_y, y.shape[0], ptr_x, x.shape[0])
     counts = Counts(x.new_empty(0, dtype=torch.int64))
     if k is not None:
         before = cumulative(takes_part(x, rule).to(torch.int64))
@@ -261,59 +226,3 @@ def _segments_mps(
         counts.rows = found.counts
     where.first, where.last = found.first, found.last
     return where
-
-
-def count_edges(facts: Facts, found: Tensor, *, graph: bool = False) -> Counts:
-    """Edges of every row of `found`: neighbours [M, K], the found ones first, or their number [M].
-
-    `graph`: the row's own number is passed over where it is among its neighbours. Sums are known
-    when the facts have been fetched.
-    """
-    if found.device.type != "cpu":
-        parts = parts_of(found.shape[0])
-        counts = Counts(found, span=parts.span)
-        room = facts.add_room(counts.take_parts, parts.count * NUMBERS, found)
-        counts.rows, counts.own = count_edges_mps(found, graph, parts, room)
-        return counts
-    rows = (found >= 0).sum(dim=1) if found.dim() == 2 else found
-    counts = Counts(rows)
-    if graph:
-        counts.own = _own_slot(found)
-        counts.rows = rows - (counts.own < rows).to(torch.int64)
-    facts.add(counts.take_sums, counts.rows.sum(), counts.rows.max())
-    return counts
-
-
-def _own_slot(index: Tensor) -> Tensor:
-    """Where every point stands among its own neighbours [N]; K if it does not."""
-    size, slots = index.shape
-    row = torch.arange(size, device=index.device).unsqueeze(1)
-    slot = torch.arange(slots, dtype=torch.int32, device=index.device)
-    return torch.where(index == row, slot, slots).amin(dim=1)
-
-
-def edges(index: Tensor, counts: Counts, *, reverse: bool = False) -> Tensor:
-    """Padded neighbours [M, K] as edges [2, total], of counts whose sums are known.
-
-    Row 0 is the row of `index`, row 1 the neighbour; `reverse`: the other way round.
-    """
-    if index.device.type != "cpu":
-        return write_edges_mps(
-            index, counts.rows, counts.own, counts.total, counts.begins, counts.span, reverse
-        )
-    pair = _edges_cpu(index, counts)
-    return torch.stack(pair[::-1] if reverse else pair)
-
-
-def _edges_cpu(index: Tensor, counts: Counts) -> tuple[Tensor, Tensor]:
-    rows, slots = index.shape
-    if counts.total == rows * slots:
-        row = torch.arange(rows, device=index.device).unsqueeze(1).expand(rows, slots)
-        return row.reshape(-1), index.reshape(-1)
-    number = torch.arange(counts.total, device=index.device)
-    ends = counts.rows.cumsum(0)
-    row = torch.searchsorted(ends, number, right=True)
-    slot = number - (ends - counts.rows)[row]
-    if counts.own is not None:
-        slot = slot + (slot >= counts.own[row]).to(torch.int64)
-    return row, index.reshape(-1)[row * slots + slot]

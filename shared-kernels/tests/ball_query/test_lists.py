@@ -5,8 +5,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mps_pointops import SpatialIndex, _flat_search
+from mps_pointops._edges import count_edges, edges
 from mps_pointops._ragged import Facts
-from mps_pointops._segments import count_edges, edges
 from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_list_cpu, ball_query_cpu
 from mps_pointops.spatial import index as spatial_index
 from pointops_testing import CLOUDS, cloud

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
+from mps_pointops._edges import count_edges, edges
 from mps_pointops._flat_fps import flat_fps
 from mps_pointops._flat_mps.picks import NUMBERED, POINTER, ROWS, Plan
 from mps_pointops._flat_names import Names
 from mps_pointops._picks import Ratio
 from mps_pointops._ragged import Facts
-from mps_pointops._segments import count_edges, edges, segments
+from mps_pointops._segments import segments
 from pointops_testing import assert_same_bits
 
 # one part, its end, several parts, more rows than parts have by default

@@ -20,11 +20,11 @@ from mps_pointops._checks import (
     fail_value,
     refuse_forward_mode,
 )
+from mps_pointops._edges import count_edges, edges
 from mps_pointops._integers import largest_where
 from mps_pointops._ragged import Facts, check_ptr
 from mps_pointops._registry import opaque
 from mps_pointops._rules import as_rule
-from mps_pointops._segments import count_edges, edges
 from mps_pointops.spatial.clouds import Ranges, cloud_ranges
 from mps_pointops.spatial.found import FoundBall
 from mps_pointops.spatial.search import Prepared, version_of

@@ -6,9 +6,9 @@ from torch import Tensor
 
 from mps_pointops._arithmetic import square_root
 from mps_pointops._cpu.tree import Trees
+from mps_pointops._edges import Counts, edges
 from mps_pointops._metal.choices import INDEX_BALL_PLACES, INDEX_POINTS, INDEX_SHARE
 from mps_pointops._rules import Rule
-from mps_pointops._segments import Counts, edges
 from mps_pointops.ops.ball_query.ball_query import ball_count, ball_search
 from mps_pointops.ops.ball_query.cpu import ball_count_cpu, ball_list_cpu, ball_query_cpu
 from mps_pointops.ops.ball_query.walk import tree_ball

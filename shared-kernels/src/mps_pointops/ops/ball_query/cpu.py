@@ -17,8 +17,8 @@ from torch import Tensor
 from mps_pointops._cpu.pairs import Array
 from mps_pointops._cpu.rows import Runs, count_in_cloud, rows_a_task, runs, together
 from mps_pointops._cpu.tree import LARGEST_DIM, Tree, Trees, finite_rows
+from mps_pointops._edges import Counts
 from mps_pointops._rules import Rule, distance_rule
-from mps_pointops._segments import Counts
 from mps_pointops.ops.ball_query.hits import Hits
 from mps_pointops.ops.ball_query.scan import scan
 from mps_pointops.ops.ball_query.threshold import Threshold, threshold
@@ -42,12 +42,11 @@ def ball_query_cpu(
 
     `trees`: those of `ref`, if they are kept.
     """
-    query, ref, order = query.detach(), ref.detach(), distance_rule("ball_query", rule)
     hits = Hits.none(query, K)
     assert hits.distance is not None
     assert hits.index is not None
-    limit = threshold(radius, round_radius, query.dtype)
-    _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits, trees)
+    limits = radius, round_radius, ignore_same_index, rule
+    _search(query, ref, first, last, clouds, *limits, hits, trees)
     index = hits.index
     if first is None and clouds > 1 and K > 0:
         index = count_in_cloud(index, clouds, ref.shape[0] // clouds)
@@ -71,10 +70,9 @@ def ball_count_cpu(
 
     `trees`: those of `ref`, if they are kept.
     """
-    query, ref, order = query.detach(), ref.detach(), distance_rule("ball_count", rule)
     hits = Hits.uncounted(query, K)
-    limit = threshold(radius, round_radius, query.dtype)
-    _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits, trees)
+    limits = radius, round_radius, ignore_same_index, rule
+    _search(query, ref, first, last, clouds, *limits, hits, trees)
     return hits.counts
 
 
@@ -98,15 +96,14 @@ def ball_list_cpu(
     `counts` are those of `ball_count_cpu` with the same arguments; `reverse`: as `edges`. Hits are
     written into place: beside the result there is no memory that follows it.
     """
-    query, ref, order = query.detach(), ref.detach(), distance_rule("ball_query", rule)
     pairs = query.new_empty((2, counts.total), dtype=torch.int64)
     row, index = (pairs[1], pairs[0]) if reverse else (pairs[0], pairs[1])
     number = torch.arange(len(query), device="cpu")
     # freed before memory of the other row is touched
     row.copy_(number.repeat_interleave(counts.rows, output_size=counts.total))
     hits = Hits.listed(index, counts.rows, counts.most)
-    limit = threshold(radius, round_radius, query.dtype)
-    _search(query, ref, first, last, clouds, limit, ignore_same_index, order, hits, trees)
+    limits = radius, round_radius, ignore_same_index, rule
+    _search(query, ref, first, last, clouds, *limits, hits, trees)
     return pairs
 
 
@@ -116,20 +113,23 @@ def _search(
     first: Tensor | None,
     last: Tensor | None,
     clouds: int,
-    limit: Threshold,
+    radius: float,
+    round_radius: bool,
     ignore_same_index: bool,
-    rule: Rule,
+    rule: int,
     hits: Hits,
     trees: Trees | None,
 ) -> None:
+    query, ref, order = query.detach(), ref.detach(), distance_rule("ball_query", rule)
+    limit = threshold(radius, round_radius, query.dtype)
     if len(query) == 0 or hits.K == 0 or len(ref) == 0 or limit.squared == 0:
         return
     found = runs(len(query), len(ref), first, last, clouds)
     treed = _worth_a_tree(found, ref.shape[1], hits.K, trees is not None)
     if not treed.all():
-        scan(query, ref, found.only(~treed), limit, rule, ignore_same_index, hits)
+        scan(query, ref, found.only(~treed), limit, order, ignore_same_index, hits)
     if treed.any():
-        _by_tree(query, ref, found.only(treed), limit, ignore_same_index, rule, hits, trees)
+        _by_tree(query, ref, found.only(treed), limit, ignore_same_index, order, hits, trees)
 
 
 def _worth_a_tree(found: Runs, dim: int, K: int, kept: bool) -> Array:

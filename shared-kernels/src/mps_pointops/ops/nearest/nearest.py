@@ -10,7 +10,7 @@ from torch import Tensor
 from mps_pointops._checks import check_batch, check_same_size, fail_type, fail_value
 from mps_pointops._flat_points import check_rule, coordinates
 from mps_pointops._integers import largest_where
-from mps_pointops._ragged import Facts, check_ptr
+from mps_pointops._ragged import Facts, check_ptr, ranges_of_ptr
 from mps_pointops._registry import register
 from mps_pointops._rules import as_rule
 from mps_pointops.ops.knn.knn import knn_search
@@ -131,13 +131,9 @@ def _ranges_of_ptr(
     check_same_size(_OP, "ptr_y", "length", ptr_y.shape[0], "ptr_x", ptr_x.shape[0])
     facts.add_ptr("ptr_x", ptr_x, x.shape[0])
     facts.add_ptr("ptr_y", ptr_y, y.shape[0])
-    clouds = ptr_x.shape[0] - 1
-    if clouds == 0:  # right if there are no points, and then nothing is searched
+    if ptr_x.shape[0] == 1:  # right if there are no points, and then nothing is searched
         return None, None
-    row = torch.arange(x.shape[0], device=x.device)
-    cloud = (torch.searchsorted(ptr_x, row, right=True) - 1).clamp(min=0, max=clouds - 1)
-    inside = ptr_y.clamp(min=0, max=y.shape[0])
-    first, last = inside[cloud], inside[cloud + 1]
+    first, last, cloud = ranges_of_ptr(ptr_x, x.shape[0], ptr_y, y.shape[0])
 
     def judge(found: int) -> None:
         if found:
