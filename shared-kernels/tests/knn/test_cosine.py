@@ -160,10 +160,11 @@ def test_which_points_take_part_is_known_on_the_device(device, name):
 
 def test_very_many_near_pairs(monkeypatch):
     """Equal directions make every pair one to look at closely, a few at a time."""
-    import mps_pointops.ops.knn.cpu as rooms_cpu
+    import mps_pointops._cpu.rows as blocks
+    import mps_pointops.ops.knn.directions as room
 
-    monkeypatch.setattr(rooms_cpu, "_COORDINATES", 40)
-    monkeypatch.setattr(rooms_cpu, "_PAIRS", 200)
+    monkeypatch.setattr(room, "_COORDINATES", 40)
+    monkeypatch.setattr(blocks, "PAIRS", 200)
     ref = _vectors("all_equal", 70, 7)
     _check("cpu", ref[:9], ref, 5)
 

@@ -98,10 +98,8 @@ def test_what_float32_cannot_tell_apart():
 @pytest.mark.parametrize("rule", [Rule.SEPARATE, Rule.COSINE])
 def test_ranges_blocks_and_sizes_beyond_float32(monkeypatch, rule):
     import mps_pointops._cpu.rows as blocks
-    import mps_pointops.ops.knn.cpu as room
 
     monkeypatch.setattr(blocks, "PAIRS", 150)
-    monkeypatch.setattr(room, "_PAIRS", 150)
     ref = _points("not_finite", 90) * 1e200 if rule is Rule.SEPARATE else _points("lattice", 90)
     query = torch.cat((ref[:8], torch.zeros(2, 3, dtype=torch.float64)))
     first = torch.tensor([0] * 4 + [20] * 4 + [90, 5])

@@ -13,7 +13,7 @@ from torch import Tensor
 from mps_pointops._cpu.pairs import Array
 
 # pairs looked at together
-PAIRS = 2**21
+PAIRS = 2**19
 
 
 @dataclass

@@ -8,7 +8,7 @@ from torch import Tensor
 
 import mps_pointops._cpu.rows as rows
 from mps_pointops._arithmetic import squared_distance
-from mps_pointops._cpu.pairs import Array
+from mps_pointops._cpu.pairs import Array, listed_distance
 from mps_pointops._rules import Rule
 from mps_pointops.ops.ball_query.hits import Hits
 from mps_pointops.ops.ball_query.threshold import Threshold
@@ -53,9 +53,10 @@ def scan(
         windows = rows.Windows(ref, int(piece.sizes.max()))
         exact = limit.scale != 1.0 or query.dtype == torch.float64
         for block in rows.blocks(piece, pairs=rows.PAIRS // ref.shape[1] if exact else rows.PAIRS):
-            inside = (_inside_exactly if exact else _inside)(
-                query, ref, windows, block, limit, rule
-            )
+            if exact:
+                inside = _inside_exactly(query, windows, block, limit, rule)
+            else:
+                inside = _inside(query, ref, windows, block, limit, rule)
             number = block.low.unsqueeze(1) + torch.arange(block.size, device="cpu")
             inside &= number < block.high.unsqueeze(1)
             if ignore_same_index:
@@ -85,7 +86,12 @@ def _open_rows(found: rows.Runs, hits: Hits) -> rows.Runs:
 
 
 def _add(
-    hits: Hits, query: Tensor, ref: Tensor, block: rows.Block, inside: Tensor, rule: Rule
+    hits: Hits,
+    query: Tensor,
+    ref: Tensor,
+    block: rows.Block,
+    inside: Tensor,
+    rule: Rule,
 ) -> None:
     before = hits.counts[block.row]
     hits.counts[block.row] = (before + inside.sum(dim=1)).clamp(max=hits.K)
@@ -102,7 +108,7 @@ def _add(
         return
     hits.index[row, slot] = number
     if hits.distance is not None:
-        hits.distance[row, slot] = squared_distance(query[row], ref[number], rule)
+        hits.distance[row, slot] = _distance(query, ref, row, number, rule)
 
 
 def _inside(
@@ -123,21 +129,26 @@ def _inside(
     number = block.low[row] + column
     kept = number < len(ref)
     row, column, number = row[kept], column[kept], number[kept]
-    d2 = squared_distance(query[block.row[row]], ref[number], rule)
+    d2 = _distance(query, ref, block.row[row], number, rule)
     inside[row, column] = d2 < limit.squared
     return inside
 
 
+def _distance(query: Tensor, ref: Tensor, row: Tensor, number: Tensor, rule: Rule) -> Tensor:
+    """Squared distances [m] of the queries of rows [m] and the points of numbers [m]."""
+    q, p, i, j = (t.numpy() for t in (query, ref, row, number))
+    return torch.from_numpy(listed_distance(q, p, i, j, rule))
+
+
 def _inside_exactly(
     query: Tensor,
-    ref: Tensor,
     windows: rows.Windows,
     block: rows.Block,
     limit: Threshold,
     rule: Rule,
 ) -> Tensor:
     """The same where flushing decides, and in float64, where the rule is quick."""
-    points = [windows.coordinate(d, block.low, block.size) for d in range(ref.shape[1])]
+    points = [windows.coordinate(d, block.low, block.size) for d in range(query.shape[1])]
     centres = query[block.row].unsqueeze(1)
     d2 = squared_distance(centres, torch.stack(points, dim=-1), rule, limit.scale)
     return d2 < limit.squared

@@ -7,15 +7,10 @@ import torch
 from torch import Tensor
 
 import mps_pointops._cpu.rows as rows
-from mps_pointops._arithmetic import (
-    bits_distance,
-    takes_part,
-)
+from mps_pointops._arithmetic import bits_distance, takes_part
 from mps_pointops._cpu import pairs
 from mps_pointops._rules import Rule
 
-# coordinates of pairs that are copied together
-_COORDINATES = 2**23
 _NONE = 2**63 - 1  # above the key of every distance
 
 
@@ -30,49 +25,50 @@ def by_pairs(
 ) -> None:
     """Write neighbours of the rows of all runs: squared distances and rows of `ref` [M, k]."""
     takes, possible = takes_part(query, rule), takes_part(ref, rule)
-    quick = pairs.plain(query.numpy()) and pairs.plain(ref.numpy())
     windows = rows.Windows(ref, int(found.sizes.max()))
+    # twice what rounding in any order can change, and what is lost in subnormal numbers
+    relative = (ref.shape[1] + 4) * 2.0**-21
     for block in rows.blocks(found):
         count = min(k, block.size)
         if ref.dtype == torch.float64:
             d, i = _nearest_in_double(query, takes, possible, windows, block, count)
         else:
             rough = windows.rough_distance(query[block.row], block.low, block.size)
-            row, number = _near(rough, block, count, ref.shape[1]).nonzero(as_tuple=True)
+            row, number = near(rough, block, count, relative, 2.0**-120).nonzero(as_tuple=True)
             number += block.low[row]
             kept = possible[number] & takes[block.row[row]]
             row, number = row[kept], number[kept]
-            bits = torch.empty_like(row)
-            step = max(1, _COORDINATES // ref.shape[1])
-            for begin in range(0, len(row), step):
-                here = slice(begin, begin + step)
-                d2 = pairs.pair_distance(
-                    query[block.row[row[here]]].numpy(),
-                    ref.numpy(),
-                    number[here, None].numpy(),
-                    rule,
-                    quick,
-                )
-                bits[here] = torch.from_numpy(d2[:, 0].view(np.int32))
-            d, i = _smallest(row, number, bits, len(block.row), count)
+            d2 = pairs.listed_distance(
+                query.numpy(), ref.numpy(), block.row[row].numpy(), number.numpy(), rule
+            )
+            bits = torch.from_numpy(d2.view(np.int32)).to(torch.int64)
+            d, i = smallest(row, number, bits, len(block.row), count)
         distance[block.row, :count], index[block.row, :count] = d, i
 
 
-def _near(rough: Tensor, block: rows.Block, count: int, dim: int) -> Tensor:
-    """Pairs [rows, size] that hold those of the `count` smallest squared distances of every row."""
+def near(rough: Tensor, block: rows.Block, count: int, relative: float, absolute: float) -> Tensor:
+    """Pairs [rows, size] that hold those of the `count` smallest distances of every row.
+
+    Args:
+        rough: Distances [rows, size]; where NaN they are not known, and the pair is always near.
+        block: The rows.
+        count: At least one.
+        relative: Distances may be larger than those in `rough` by this part of them.
+        absolute: And by so much more.
+    """
     inside = torch.arange(block.size, device="cpu") < (block.high - block.low).unsqueeze(1)
-    rough = torch.where(inside, rough, torch.inf)
+    unknown = torch.isnan(rough)
+    rough = torch.where(inside & ~unknown, rough, torch.inf)
     worst = torch.from_numpy(np.partition(rough.numpy(), count - 1, axis=1)[:, count - 1 : count])
-    # twice what rounding in any order can change, and what is lost in subnormal numbers
-    return (rough <= worst * (1.0 + (dim + 4) * 2.0**-21) + 2.0**-120) & inside
+    return ((rough <= worst * (1.0 + relative) + absolute) | unknown) & inside
 
 
-def _smallest(
+def smallest(
     row: Tensor, number: Tensor, bits: Tensor, count_rows: int, count: int
 ) -> tuple[Tensor, Tensor]:
     """The first `count` pairs of every row [rows, count] in the order (distance, number).
 
-    Pairs come row by row.
+    Pairs come row by row; `bits`: of `distance_bits`.
     """
     counts = torch.bincount(row, minlength=count_rows)
     slot = torch.arange(len(row), device="cpu") - (counts.cumsum(0) - counts)[row]
