@@ -53,6 +53,17 @@ def test_counted_first(device, monkeypatch):
     )
 
 
+def test_equal_points_counted_first(device, monkeypatch):
+    """Whether a point is among its k + 1 neighbours is known after the search alone."""
+    x = torch.ones(9, 3, device=device)
+    batch = torch.zeros(9, dtype=torch.int64, device=device)
+    wanted = torch.ops.mps_pointops.flat_knn_graph(x, batch, 2, None, 1)
+    monkeypatch.setattr(_flat_graph, "_SLOTS_UNCOUNTED", 0)
+    monkeypatch.setattr(_flat_graph, "_USUAL_K", 1)
+    assert wanted.shape == (2, 24)
+    assert_same_bits(torch.ops.mps_pointops.flat_knn_graph(x, batch, 2, None, 1), wanted)
+
+
 def test_no_finite_point(device, monkeypatch):
     x = torch.full((5, 3), torch.nan, device=device)
     for _ in range(2):
