@@ -172,3 +172,19 @@ def test_errors(device):
 def test_needs_no_gradient(device):
     x = torch.rand(5, 3, device=device, requires_grad=True)
     assert len(_list(fps(x * 1, ratio=torch.tensor(0.5, requires_grad=True)))) == 3
+
+
+@pytest.mark.parametrize("given", [{}, {"ptr": [0, 4]}])
+def test_one_cloud_starts_at_random(device, given):
+    x = torch.arange(4.0).view(4, 1).to(device)
+    seen = set()
+    for seed in range(40):
+        torch.manual_seed(seed)
+        seen.add(int(fps(x, ratio=0.25, **given)))
+    assert seen == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(("dtype", "picks"), [(torch.float32, 16), (torch.float64, 15)])
+def test_a_ratio_is_rounded_as_the_points(dtype, picks):
+    """0.6 in float32 is more than 0.6, and 25 times that more than 15."""
+    assert len(fps(torch.rand(25, 2, dtype=dtype), ratio=0.6)) == picks
