@@ -109,6 +109,15 @@ def test_no_source_touches_the_module_table() -> None:
     assert [str(path) for path in files if banned.search(path.read_text("utf-8"))] == []
 
 
+def test_no_source_asks_isinstance_with_a_union() -> None:
+    """torch 2.7 does not compile `isinstance(x, list | tuple)`."""
+    for path in (path for tree in source_trees() for path in tree.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name("isinstance"), args=[_, ast.BinOp()]):
+                    pytest.fail(f"{path}:{node.lineno}: name the types in a tuple")
+
+
 def shader_files() -> list[Path]:
     return [ROOT / name for name in tracked("*.metal") if "/src/" in name]
 

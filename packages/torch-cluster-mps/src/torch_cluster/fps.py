@@ -88,12 +88,12 @@ def fps(  # type: ignore[no-redef]
     There is no gradient. Contract: torch_cluster 1.6.3 on CUDA.
     """
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
-        vectors = {"batch": batch, "ptr": None if isinstance(ptr, list | tuple) else ptr}
+        vectors = {"batch": batch, "ptr": None if isinstance(ptr, (list, tuple)) else ptr}
         check_kinds("fps", {"src": src}, vectors, {}, {"batch_size": batch_size})
         batch_size = number_of("fps", "batch_size", batch_size)
         if ratio is not None and not isinstance(ratio, Tensor):
             check_kinds("fps", {}, numbers={"ratio": ratio})
-        if isinstance(ptr, list | tuple):
+        if isinstance(ptr, (list, tuple)):
             for begin in ptr:
                 if type(begin) is not int:
                     check_kinds("fps", {}, numbers={"ptr": begin})
