@@ -11,7 +11,6 @@ from mps_pointops._checks import (
     check_features,
     check_index,
     fail_value,
-    refuse_forward_mode,
 )
 from mps_pointops._registry import in_shape, register, register_gradient
 from mps_pointops.ops.gather.cpu import gather_cpu, scatter_cpu
@@ -128,7 +127,6 @@ def check_weight(op: str, weight: Any, index: Tensor) -> Tensor:
         fail_value(op, "weight", f"of shape {list(index.shape)}", f"shape {list(weight.shape)}")
     if weight.device != index.device:
         fail_value(op, "weight", f"on device {index.device}", f"device {weight.device}")
-    refuse_forward_mode(op, weight)
     return weight
 
 

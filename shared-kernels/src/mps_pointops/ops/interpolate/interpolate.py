@@ -6,7 +6,13 @@ from typing import Any
 
 from torch import Tensor
 
-from mps_pointops._checks import as_int, check_features, check_index, fail_value
+from mps_pointops._checks import (
+    as_int,
+    check_features,
+    check_index,
+    fail_value,
+    refuse_forward_mode,
+)
 from mps_pointops._registry import register, register_gradient
 from mps_pointops.ops.gather.gather import check_weight, gather, scatter
 from mps_pointops.ops.interpolate.cpu import interpolate_cpu
@@ -42,6 +48,7 @@ def interpolate_named(
 ) -> Tensor:
     """`three_interpolate` for a caller whose errors name itself and its own arguments."""
     features = check_features(op, features_name, features)
+    _refuse_forward_mode(op, weight)
     index = check_index(op, index_name, index, 3, features, features.shape[2], features_name)
     if index.shape[2] != 3:
         fail_value(op, index_name, "of shape (B, n, 3)", f"shape {list(index.shape)}")
@@ -85,12 +92,19 @@ def three_scatter_named(
     """`three_scatter` for a caller whose errors name itself and its own arguments."""
     values = check_features(op, values_name, values)
     size = as_int(op, size_name, size)
+    _refuse_forward_mode(op, weight)
     index = check_index(op, index_name, index, 3, values, size, values_name)
     if index.shape[1:] != (values.shape[2], 3):
         wanted = f"of shape {[values.shape[0], values.shape[2], 3]}"
         fail_value(op, index_name, wanted, f"shape {list(index.shape)}")
     weight = check_weight(op, weight, index)
     return scatter(values, index.flatten(1), weight.flatten(1), size)  # type: ignore[no-any-return]
+
+
+def _refuse_forward_mode(op: str, weight: Any) -> None:
+    # before the index is looked at, which torch 2.7 cannot do in forward mode
+    if isinstance(weight, Tensor):
+        refuse_forward_mode(op, weight)
 
 
 def _fake(features: Tensor, index: Tensor, weight: Tensor) -> Tensor:
