@@ -90,6 +90,7 @@ def test_compiled_gradient(device):
         torch.testing.assert_close(got, plain)
 
 
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 def test_compiled_code_does_not_look_into_kernels(device):
     """Where it breaks off, operators run as they are, seen by the compiler."""
     graphs = []
