@@ -1,5 +1,7 @@
 """Float64 clouds of CPU tensors as large and as small as float64 goes: exact, and no more work."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from mps_pointops._cpu import boxes, pairs, rows, tree
 from mps_pointops.ops.ball_query.reference import ball_query_reference
 from mps_pointops.ops.knn.reference import knn_reference
 from pointops_testing import assert_same_bits, cloud
+from pointops_testing.compare import count_work
 
 OPS = torch.ops.mps_pointops
 # squares are subnormal, about the smallest normal number, about the largest; they overflow
@@ -75,17 +78,7 @@ def test_some_points_are_vast():
 def test_work_does_not_grow_with_the_square(monkeypatch, exponent):
     """Squares that keep few of their bits, or differ in their last bits only."""
     size, done = 4000, []
-
-    def counted(owner, name, count):
-        before = getattr(owner, name)
-
-        def call(*arguments):
-            found = before(*arguments)
-            done.append(count(found))
-            return found
-
-        monkeypatch.setattr(owner, name, call)
-
+    counted = partial(count_work, monkeypatch, done)
     counted(rows.Windows, "coordinate", lambda found: found.numel())
     counted(tree.Tree, "query", lambda found: found[0].size)
     for owner in (pairs, boxes):

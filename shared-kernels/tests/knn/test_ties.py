@@ -1,5 +1,7 @@
 """CPU searches of clouds in which very many distances are equal: exact, and no more work."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from mps_pointops.ops.ball_query.reference import ball_query_reference
 from mps_pointops.ops.ball_query.tree import BallSearch
 from mps_pointops.ops.knn.reference import knn_reference
 from pointops_testing import CLOUDS, assert_same_bits, cloud
+from pointops_testing.compare import count_work
 
 OPS = torch.ops.mps_pointops
 TIES = ("tiny", "squares_vanish", "subnormal", "squares_overflow", "far", "very_far", "half_tiny")
@@ -155,17 +158,7 @@ def test_tasks_of_any_size(monkeypatch):
 def work(monkeypatch):
     """Pairs of a query and a point, or a box, that were looked at."""
     done = []
-
-    def counted(owner, name, count):
-        before = getattr(owner, name)
-
-        def call(*arguments):
-            found = before(*arguments)
-            done.append(count(found))
-            return found
-
-        monkeypatch.setattr(owner, name, call)
-
+    counted = partial(count_work, monkeypatch, done)
     counted(rows.Windows, "rough_distance", lambda found: found.numel())
     counted(Tree, "query", lambda found: found[0].size)
     for owner in (pairs, boxes):

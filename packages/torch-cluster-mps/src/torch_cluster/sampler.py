@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from mps_pointops._checks import check_kinds, fail_value
-from torch_cluster._numbers import number_of
+from mps_pointops._checks import as_float, check_kinds
 
 
 def neighbor_sampler(start: Tensor, rowptr: Tensor, size: float) -> Tensor:
@@ -30,9 +29,7 @@ def neighbor_sampler(start: Tensor, rowptr: Tensor, size: float) -> Tensor:
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         tensors = {"start": start, "rowptr": rowptr}
         check_kinds("neighbor_sampler", tensors, numbers={"size": size})
-        size = number_of("neighbor_sampler", "size", size)
-        if not 0 <= size < float("inf"):  # NaN is not
-            fail_value("neighbor_sampler", "size", "finite and not negative", str(size))
+        size = as_float("neighbor_sampler", "size", size)
     count, factor = (-1, size) if size <= 1 else (int(size), -1.0)
     edges: Tensor = torch.ops.mps_pointops.neighbor_sampler(start, rowptr, count, factor)
     return edges
